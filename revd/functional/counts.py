@@ -1,0 +1,30 @@
+"""Episodic pseudo-counts with the kernel of Never Give Up (Badia et al., 2020)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def pseudo_counts(distances: Tensor, mean_square: Tensor, *, eps: float, cluster_distance: float) -> Tensor:
+    """How often a state has been seen, smoothed by a kernel over its k nearest earlier states.
+
+    With the distances d_i to the k nearest earlier states and their mean square d_m^2::
+
+        N = 1 + sum_i eps / (max(d_i^2 / d_m^2 - xi, 0) + eps)
+
+    The 1 is the visit itself, so that N >= 1; a state within the cluster distance xi of an earlier one adds a whole
+    visit.
+
+    Args:
+        distances: (..., k); inf where there is no such neighbour, which adds nothing.
+        mean_square: d_m^2, a scalar; where it is 0 every neighbour so far was an exact duplicate, and counts whole.
+        eps: The kernel's eps.
+        cluster_distance: xi.
+
+    Returns:
+        N, (...).
+    """
+    scaled = distances.square() / mean_square.clamp(min=torch.finfo(torch.float32).tiny)
+    kernel = eps / ((scaled - cluster_distance).clamp(min=0) + eps)
+    return 1 + kernel.sum(dim=-1)

@@ -1,0 +1,183 @@
+"""Exact k-nearest-neighbour distances: the hot path of every k-NN reward.
+
+All searches end in `_nearest`, the one place that knows how distances are computed and how memory is bounded.
+Distances are direct differences, never the expanded form |x|^2 - 2xy + |y|^2, which cancels on near-duplicate states.
+Values only: nothing here is differentiable.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+#: Distances held at once by one search (float32, so 16 MiB), however long the episodes are.
+TILE_ELEMENTS = 4_194_304
+
+
+def neighbor_distances(
+    x: Tensor,
+    y: Tensor | None = None,
+    *,
+    k: int,
+    x_lengths: Tensor | None = None,
+    y_lengths: Tensor | None = None,
+) -> Tensor:
+    """Euclidean distances from each point to its k nearest neighbours, ascending.
+
+    Args:
+        x: Points, (..., n, d). Any floating type; computed and returned in float32.
+        y: Where to look for neighbours, (..., m, d) with the batch dimensions of `x`. None searches `x` itself and
+            leaves each point's own entry out; a duplicate of it in another row is a neighbour at distance 0.
+        k: Number of neighbours.
+        x_lengths: (...), only the first so many rows of `x` count (ragged batches).
+        y_lengths: The same for `y`.
+
+    Returns:
+        (..., n, k). Missing neighbours and padded rows are inf.
+
+    Raises:
+        ValueError: k exceeds what even a full row could offer (n - 1 without `y`, m with it), or shapes disagree.
+    """
+    x = _points("x", x)
+    own = y is None
+    if own and y_lengths is not None:
+        raise ValueError("y_lengths was given without y; use x_lengths for a search among x itself")
+    y = x if y is None else _points("y", y, like=x)
+    _check_k(k, y.shape[-2] - own, "points of x besides each itself" if own else "points of y")
+    x_counts = _lengths("x_lengths", x_lengths, x)
+    y_counts = x_counts if own else _lengths("y_lengths", y_lengths, y)
+    visible = _visible(x_counts, y_counts, x.shape[-2], y.shape[-2], x.device)
+    batch = x.shape[:-2]
+    nearest = _nearest(_flat(x), _flat(y), k, visible=visible, skip_own=own)
+    return nearest.reshape(*batch, x.shape[-2], k)
+
+
+def episode_distances(
+    current: Tensor,
+    previous: Tensor,
+    *,
+    k: int,
+    current_lengths: Tensor | None = None,
+    previous_lengths: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Both searches of an episodic reward: within the current episode and in the previous one.
+
+    Args:
+        current: States of the current episode, (..., n, d).
+        previous: States of the previous episode, (..., m, d).
+        k: Number of neighbours; at most n - 1 and m.
+        current_lengths: (...), rows of `current` that count.
+        previous_lengths: (...), rows of `previous` that count; 0 where there is no previous episode.
+
+    Returns:
+        (own, previous), both (..., n, k) and ascending: `own[..., j - 1]` is mu_j (each state's own entry left out),
+        `previous[..., j - 1]` is nu_j (nothing left out: there is no self in another episode).
+    """
+    own = neighbor_distances(current, k=k, x_lengths=current_lengths)
+    other = neighbor_distances(current, previous, k=k, x_lengths=current_lengths, y_lengths=previous_lengths)
+    return own, other
+
+
+def preceding_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor) -> Tensor:
+    """Distances to the k nearest among the first `visible` rows of `y`, a number for every point of `x`.
+
+    This is the causal search of episodic pseudo-counts, where a state may see only what came before it.
+
+    Args:
+        x: Points, (..., n, d).
+        y: States in order of time, (..., m, d).
+        k: Number of neighbours; may exceed m.
+        visible: (..., n), how many leading rows of `y` each point sees.
+
+    Returns:
+        (..., n, k) ascending; missing neighbours are inf.
+    """
+    x = _points("x", x)
+    y = _points("y", y, like=x)
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    if visible.shape != x.shape[:-1]:
+        raise ValueError(f"visible must have shape {tuple(x.shape[:-1])}, got {tuple(visible.shape)}")
+    found = min(k, y.shape[-2])
+    limits = visible.reshape(-1, x.shape[-2]).to(x.device)
+    nearest = x.new_full((*x.shape[:-1], k), torch.inf)
+    if found > 0:
+        nearest[..., :found] = _nearest(_flat(x), _flat(y), found, visible=limits, skip_own=False).reshape(
+            *x.shape[:-1], found
+        )
+    return nearest
+
+
+@torch.no_grad()
+def _nearest(x: Tensor, y: Tensor, k: int, *, visible: Tensor | None, skip_own: bool) -> Tensor:
+    """K smallest distances from (b, n, d) to (b, m, d), tile by tile.
+
+    Point i of batch b sees columns 0 … visible[b, i] - 1 (all of them when None), column i left out if `skip_own`.
+    """
+    batches, n, _ = x.shape
+    m = y.shape[1]
+    out = x.new_empty(batches, n, k)
+    batch_step = max(1, min(batches, TILE_ELEMENTS // max(1, m * min(n, 64))))
+    row_step = max(1, TILE_ELEMENTS // max(1, batch_step * m))
+    columns = torch.arange(m, device=x.device)
+    for b in range(0, batches, batch_step):
+        batch = slice(b, b + batch_step)
+        for r in range(0, n, row_step):
+            rows = slice(r, min(r + row_step, n))
+            tile = torch.cdist(x[batch, rows], y[batch], compute_mode="donot_use_mm_for_euclid_dist")
+            if skip_own:
+                tile.diagonal(offset=r, dim1=1, dim2=2).fill_(torch.inf)
+            if visible is not None:
+                tile.masked_fill_(columns >= visible[batch, rows, None], torch.inf)
+            out[batch, rows] = tile.topk(k, dim=-1, largest=False, sorted=True).values
+    return out
+
+
+def _visible(x_counts: Tensor | None, y_counts: Tensor | None, n: int, m: int, device: torch.device) -> Tensor | None:
+    """Columns that each row may see, (b, n): none for padded rows, the valid ones of y for the others."""
+    if x_counts is None and y_counts is None:
+        return None
+    counts = x_counts if x_counts is not None else y_counts
+    assert counts is not None
+    columns = y_counts if y_counts is not None else torch.full_like(counts, m)
+    visible = columns[:, None].expand(-1, n)
+    if x_counts is not None:
+        visible = visible.masked_fill(torch.arange(n, device=device) >= x_counts[:, None], 0)
+    return visible
+
+
+def _points(name: str, points: Tensor, like: Tensor | None = None) -> Tensor:
+    """`points` as float32 (..., n, d), checked against the batch and dimension of `like`."""
+    points = torch.as_tensor(points)
+    if points.ndim < 2:
+        raise ValueError(f"{name} must have shape (..., n, d), got {tuple(points.shape)}")
+    if like is not None and (points.shape[:-2], points.shape[-1]) != (like.shape[:-2], like.shape[-1]):
+        raise ValueError(
+            f"{name} must share batch dimensions and d with x, which is {tuple(like.shape)}; got {tuple(points.shape)}"
+        )
+    return points.detach().to(torch.float32)
+
+
+def _lengths(name: str, lengths: Tensor | None, points: Tensor) -> Tensor | None:
+    """`lengths` flattened to (b,), checked against the points they describe."""
+    if lengths is None:
+        return None
+    lengths = torch.as_tensor(lengths, device=points.device)
+    if lengths.shape != points.shape[:-2] or lengths.is_floating_point():
+        raise ValueError(
+            f"{name} must be integers of shape {tuple(points.shape[:-2])}, got {lengths.dtype} {tuple(lengths.shape)}"
+        )
+    if lengths.numel() and (int(lengths.min()) < 0 or int(lengths.max()) > points.shape[-2]):
+        raise ValueError(f"{name} must lie in 0 … {points.shape[-2]}, got {int(lengths.min())} … {int(lengths.max())}")
+    return lengths.reshape(-1)
+
+
+def _check_k(k: int, available: int, what: str) -> None:
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    if k > available:
+        raise ValueError(f"k = {k} neighbours were asked for, but there are only {max(available, 0)} {what}")
+
+
+def _flat(points: Tensor) -> Tensor:
+    return points.reshape(-1, *points.shape[-2:])
