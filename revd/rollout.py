@@ -1,0 +1,159 @@
+"""The typed, time-major batch of experience that every reward reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from revd.spaces import dict_parts
+
+if TYPE_CHECKING:
+    from revd.spaces import Space
+
+ArrayLike: TypeAlias = "np.ndarray[Any, Any] | Tensor"
+Observations: TypeAlias = "Tensor | dict[str, Tensor]"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rollout:
+    """One rollout of `n_envs` environments stepped `n_steps` times. Arrays are taken as tensors without a copy.
+
+    Attributes:
+        observations: What the policy acted on, (n_steps, n_envs, *obs_shape), or a dict of such.
+        actions: (n_steps, n_envs, *action_shape).
+        next_observations: True successors, shaped as `observations`: the terminal observation at an episode's end,
+            never the one after the reset.
+        dones: (n_steps, n_envs), the transition ended its episode (terminated or truncated).
+        lengths: (n_envs,), valid steps per column for frameworks with ragged episodes; None means all.
+    """
+
+    observations: Observations
+    actions: Tensor
+    next_observations: Observations
+    dones: Tensor
+    lengths: Tensor | None = None
+
+    def __init__(
+        self,
+        *,
+        observations: ArrayLike | Mapping[str, ArrayLike],
+        actions: ArrayLike,
+        next_observations: ArrayLike | Mapping[str, ArrayLike],
+        dones: ArrayLike,
+        lengths: ArrayLike | None = None,
+    ) -> None:
+        dones = _tensor(dones)
+        if dones.ndim != 2 or dones.numel() == 0:
+            raise ValueError(f"dones must have shape (n_steps, n_envs), neither 0, got {tuple(dones.shape)}")
+        fields = {
+            "observations": _observations(observations),
+            "actions": _tensor(actions),
+            "next_observations": _observations(next_observations),
+            "dones": dones.bool(),
+            "lengths": None if lengths is None else _tensor(lengths).long(),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        self._check_time_major()
+
+    @property
+    def n_steps(self) -> int:
+        """Rows: time steps."""
+        return self.dones.shape[0]
+
+    @property
+    def n_envs(self) -> int:
+        """Columns: environments."""
+        return self.dones.shape[1]
+
+    @property
+    def valid(self) -> Tensor:
+        """(n_steps, n_envs) bool: the steps that `lengths` admits."""
+        if self.lengths is None:
+            return torch.ones_like(self.dones)
+        steps = torch.arange(self.n_steps, device=self.lengths.device)
+        return (steps[:, None] < self.lengths[None, :]).to(self.dones.device)
+
+    def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:
+        """Raise a ValueError unless shapes fit the spaces and every valid value is finite."""
+        if self.n_envs != n_envs:
+            raise ValueError(f"the rollout has {self.n_envs} environments, the reward was made for n_envs={n_envs}")
+        for name in ("observations", "next_observations"):
+            self._check_values(name, getattr(self, name), observation_space)
+        self._check_values("actions", self.actions, action_space)
+
+    def _check_time_major(self) -> None:
+        leading = (self.n_steps, self.n_envs)
+        for name in ("observations", "actions", "next_observations"):
+            for label, tensor in _named_tensors(name, getattr(self, name)):
+                if tuple(tensor.shape[:2]) != leading:
+                    raise ValueError(
+                        f"{label} must start with (n_steps, n_envs) = {leading} as dones does, "
+                        f"got shape {tuple(tensor.shape)}"
+                    )
+        if self.lengths is None:
+            return
+        if tuple(self.lengths.shape) != (self.n_envs,):
+            raise ValueError(f"lengths must have shape ({self.n_envs},), got {tuple(self.lengths.shape)}")
+        if int(self.lengths.min()) < 0 or int(self.lengths.max()) > self.n_steps:
+            raise ValueError(f"lengths must lie in 0 … {self.n_steps}, got {self.lengths.tolist()}")
+
+    def _check_values(self, name: str, values: Observations, space: Space) -> None:
+        parts = dict_parts(space)
+        if parts is not None:
+            if not isinstance(values, dict) or set(values) != set(parts):
+                got = sorted(values) if isinstance(values, dict) else "one tensor"
+                raise ValueError(f"{name} must be a dict with the keys {sorted(parts)}, got {got}")
+            for key, part in parts.items():
+                self._check_values(f"{name}[{key!r}]", values[key], part)
+            return
+        if isinstance(values, dict):
+            raise ValueError(f"{name} is a dict with the keys {sorted(values)}, but the space is {space}")
+        if tuple(values.shape[2:]) != space.shape:
+            expected = (self.n_steps, self.n_envs, *(space.shape or ()))
+            raise ValueError(f"{name} must have shape {expected} for {space}, got {tuple(values.shape)}")
+        if values.is_floating_point():
+            self._check_finite(name, values)
+
+    def _check_finite(self, name: str, values: Tensor) -> None:
+        finite = values.to(torch.float32).isfinite().reshape(self.n_steps, self.n_envs, -1).all(dim=-1)
+        bad = ~finite & self.valid.to(values.device)
+        if bad.any():
+            step, env = bad.nonzero()[0].tolist()
+            raise ValueError(
+                f"{name} hold a NaN or infinite value at step {step} of environment {env} "
+                f"({int(bad.sum())} of {bad.numel()} entries are affected)"
+            )
+
+
+def map_observations(function: Callable[[Tensor], Tensor], observations: Observations) -> Observations:
+    """Apply `function` to an observation tensor, or to every tensor of a dict of them."""
+    if isinstance(observations, dict):
+        return {key: map_observations(function, value) for key, value in observations.items()}  # type: ignore[misc]
+    return function(observations)
+
+
+def _named_tensors(name: str, values: Observations) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from _named_tensors(f"{name}[{key!r}]", value)
+    else:
+        yield name, values
+
+
+def _observations(values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:
+    if isinstance(values, Mapping):
+        return {key: _observations(value) for key, value in values.items()}  # type: ignore[misc]
+    return _tensor(values)
+
+
+def _tensor(values: ArrayLike) -> Tensor:
+    """A tensor over the same memory; arrays that torch cannot share (read-only, reversed) are copied."""
+    if isinstance(values, np.ndarray) and (not values.flags.writeable or min(values.strides, default=0) < 0):
+        values = values.copy()
+    return torch.as_tensor(values)

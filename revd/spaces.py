@@ -1,0 +1,118 @@
+"""What the encoders and models need to know about Gymnasium spaces, in one place.
+
+Gymnasium is imported inside the functions: whoever holds a space has loaded it already, and `import revd` stays light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    Space: TypeAlias = spaces.Space[Any]
+
+#: The smallest image side that survives the paper's three convolutions.
+MIN_IMAGE_SIDE = 36
+
+
+def check_space(space: Space, name: str) -> None:
+    """Raise a ValueError that names what is supported, unless `space` is."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        for key, part in space.spaces.items():
+            check_space(part, f"{name}[{key!r}]")
+        if not space.spaces:
+            raise ValueError(f"{name} is an empty Dict space: there is nothing to encode")
+    elif isinstance(space, spaces.Tuple):
+        raise ValueError(f"{name} is a Tuple space, which is not supported; use a Dict space with a name for each part")
+    elif not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        raise ValueError(
+            f"{name} is a {type(space).__name__} space; supported are Box, Discrete, MultiDiscrete, MultiBinary "
+            "and Dict spaces of these"
+        )
+
+
+def dict_parts(space: Space) -> dict[str, Space] | None:
+    """The parts of a Dict space, None for every other space."""
+    from gymnasium import spaces
+
+    return dict(space.spaces) if isinstance(space, spaces.Dict) else None
+
+
+def image_channel_axis(space: Space) -> int | None:
+    """0 or 2 for uint8 images large enough for the CNN (channels first or last), None for everything else.
+
+    The shorter of the first and the last axis holds the channels, the first one if they are equal.
+    """
+    if space.dtype != np.uint8 or space.shape is None or len(space.shape) != 3:
+        return None
+    first, middle, last = space.shape
+    axis = 0 if first <= last else 2
+    sides = (middle, last) if axis == 0 else (first, middle)
+    return axis if min(sides) >= MIN_IMAGE_SIDE else None
+
+
+def feature_size(space: Space) -> int:
+    """Length of the vectors that `features` makes of elements of `space`."""
+    sizes = discrete_sizes(space)
+    if sizes is not None:
+        return sum(sizes)
+    assert space.shape is not None
+    return int(np.prod(space.shape))
+
+
+def discrete_sizes(space: Space) -> list[int] | None:
+    """Sizes of the one-hot parts of a Discrete or MultiDiscrete space's features, None for other spaces."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    if isinstance(space, spaces.MultiDiscrete):
+        return [int(size) for size in space.nvec.reshape(-1)]
+    return None
+
+
+def is_binary(space: Space) -> bool:
+    """Whether the space is a MultiBinary one."""
+    from gymnasium import spaces
+
+    return isinstance(space, spaces.MultiBinary)
+
+
+def features(space: Space, values: Tensor) -> Tensor:
+    """Elements of a non-Dict space, (n, *shape), as float32 vectors, (n, feature_size).
+
+    Discrete parts become one-hot vectors, uint8 values are divided by 255, everything else is flattened.
+    """
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return _one_hot(values.reshape(-1) - int(space.start), int(space.n), str(space))
+    if isinstance(space, spaces.MultiDiscrete):
+        flat = values.reshape(len(values), -1)
+        starts, sizes = space.start.reshape(-1), space.nvec.reshape(-1)
+        parts = [
+            _one_hot(flat[:, i] - int(start), int(size), f"part {i} of {space}")
+            for i, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        ]
+        return torch.cat(parts, dim=1)
+    return scale_pixels(space, values.reshape(len(values), -1))
+
+
+def scale_pixels(space: Space, values: Tensor) -> Tensor:
+    """`values` as float32, divided by 255 where the space is of uint8, whatever type they arrive in."""
+    values = values.to(torch.float32)
+    return values / 255 if space.dtype == np.uint8 else values
+
+
+def _one_hot(indices: Tensor, size: int, where: str) -> Tensor:
+    indices = indices.long()
+    if indices.numel() and (int(indices.min()) < 0 or int(indices.max()) >= size):
+        raise ValueError(f"a value lies outside {where}")
+    return torch.nn.functional.one_hot(indices, size).to(torch.float32)
