@@ -1,0 +1,68 @@
+"""Intrinsic rewards by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from revd.names import unknown_name
+from revd.rewards.base import IntrinsicReward
+from revd.rewards.config import build_config
+from revd.rewards.re3 import RE3
+from revd.rewards.revd import REVD
+from revd.rewards.ride import RIDE
+
+if TYPE_CHECKING:
+    from revd.spaces import Space
+
+#: Every method by the name that `make_reward`, the callback and the command line know it by.
+REWARDS: dict[str, type[IntrinsicReward]] = {"revd": REVD, "re3": RE3, "ride": RIDE}
+
+
+def make_reward(
+    reward: str | IntrinsicReward,
+    observation_space: Space,
+    action_space: Space,
+    *,
+    n_envs: int,
+    **parameters: Any,
+) -> IntrinsicReward:
+    """An intrinsic reward by name; an instance is passed through, if it fits.
+
+    Args:
+        reward: A name from `REWARDS`, or an instance made for the same spaces and number of environments.
+        observation_space: Gymnasium space of one observation.
+        action_space: Gymnasium space of one action.
+        n_envs: Parallel environments.
+        parameters: The method's parameters; not together with an instance.
+
+    Raises:
+        ValueError: Unknown name or parameter (with the nearest valid ones), or a value out of range.
+    """
+    check_parameters(reward, parameters)
+    if isinstance(reward, IntrinsicReward):
+        _check_instance(reward, observation_space, action_space, n_envs)
+        return reward
+    return REWARDS[reward](observation_space, action_space, n_envs, **parameters)
+
+
+def check_parameters(reward: str | IntrinsicReward, parameters: dict[str, Any]) -> None:
+    """Raise the ValueError that `make_reward` would raise for a name or parameters, before spaces are known."""
+    if isinstance(reward, IntrinsicReward):
+        if parameters:
+            method = type(reward).__name__
+            raise ValueError(f"parameters ({', '.join(parameters)}) belong into the {method} instance that was given")
+        return
+    if reward not in REWARDS:
+        raise ValueError(unknown_name("reward", str(reward), REWARDS))
+    build_config(REWARDS[reward].config_type, REWARDS[reward].__name__, parameters)
+
+
+def _check_instance(reward: IntrinsicReward, observation_space: Space, action_space: Space, n_envs: int) -> None:
+    expected = {"observation_space": observation_space, "action_space": action_space, "n_envs": n_envs}
+    for name, value in expected.items():
+        if getattr(reward, name) != value:
+            method = type(reward).__name__
+            raise ValueError(f"the {method} instance was made for {name} {getattr(reward, name)}, not {value}")
+
+
+__all__ = ["RE3", "REVD", "REWARDS", "RIDE", "IntrinsicReward", "check_parameters", "make_reward"]

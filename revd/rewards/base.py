@@ -1,0 +1,117 @@
+"""The contract of an intrinsic reward: a module that pays a bonus for every transition of a rollout."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from revd.moments import RunningMoments
+from revd.rewards.config import RewardConfig, build_config, require_integer
+from revd.spaces import check_space
+
+if TYPE_CHECKING:
+    from revd.rollout import Rollout
+    from revd.spaces import Space
+
+
+class IntrinsicReward(nn.Module, ABC):
+    """Pays a bonus for every transition of a rollout, and carries everything needed to go on where it stopped.
+
+    A method subclasses this, names its parameters in `config_type` and implements `bonus`; `update` too if it trains
+    models of its own. All tensor state lives in parameters and buffers, so that `state_dict`, `load_state_dict` and
+    `.to(device)` are complete. A reward holds no reference to an algorithm, an environment or a logger.
+
+    Args:
+        observation_space: Gymnasium space of one observation.
+        action_space: Gymnasium space of one action.
+        n_envs: Parallel environments, the columns of every rollout.
+        parameters: The fields of `config_type`.
+    """
+
+    config_type: ClassVar[type[RewardConfig]] = RewardConfig
+    config: RewardConfig
+    calls: Tensor
+
+    def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
+        super().__init__()
+        check_space(observation_space, "observation_space")
+        check_space(action_space, "action_space")
+        require_integer("n_envs", n_envs, minimum=1)
+        self.config = build_config(self.config_type, type(self).__name__, parameters)
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.n_envs = n_envs
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.bonus_moments = RunningMoments()
+        self._metrics: dict[str, float] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the state lives, read from a buffer each time."""
+        return self.calls.device
+
+    @torch.no_grad()
+    def compute(self, rollout: Rollout) -> Tensor:
+        """The unweighted bonus of every transition, (n_steps, n_envs) float32; advances the method's memory.
+
+        Padded steps (beyond `rollout.lengths`) are paid 0. The rollout is left as it is.
+
+        Raises:
+            ValueError: The rollout does not fit the spaces, is too short, or holds NaN or infinite values; the
+                memory is unchanged then.
+        """
+        rollout.check_against(self.observation_space, self.action_space, self.n_envs)
+        self.check_rollout_length(rollout.n_steps)
+        self._metrics = {}
+        valid = rollout.valid.to(self.device)
+        bonus = torch.where(valid, self.bonus(rollout), 0.0)
+        self._check_finite(bonus)
+        if self.config.normalize == "rms":
+            bonus = self._divided_by_std(bonus, valid)
+        self.calls += 1
+        self.record(bonus_mean=bonus.sum() / valid.sum().clamp(min=1))
+        return bonus
+
+    @abstractmethod
+    def bonus(self, rollout: Rollout) -> Tensor:
+        """The method itself: the bonus of every step, (n_steps, n_envs) float32 on `device`.
+
+        Called by `compute` without gradients, on a rollout that has been checked.
+        """
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Train the method's own models on the rollout and return their losses; {} for methods without models."""
+        return {}
+
+    def check_rollout_length(self, n_steps: int) -> None:
+        """Raise a ValueError if rollouts of `n_steps` steps are too short for the method's parameters."""
+
+    def end_episodes(self) -> None:
+        """Tell the method that all environments were reset from outside, so that running episodes end here."""
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers about the last `compute`; quantities that were not defined then are left out."""
+        return dict(self._metrics)
+
+    def record(self, **values: Tensor | float) -> None:
+        """Add numbers to `metrics` (for use inside `bonus`)."""
+        self._metrics.update({name: float(value) for name, value in values.items()})
+
+    def _divided_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
+        # A call that pays nothing (REVD's first segment, a warm-up) says nothing about the size of the bonus.
+        if bonus.any():
+            self.bonus_moments.update(bonus[valid])
+        std = float(self.bonus_moments.std)
+        return bonus / std if std > 0 else bonus
+
+    def _check_finite(self, bonus: Tensor) -> None:
+        bad = ~bonus.isfinite()
+        if bad.any():
+            step, env = bad.nonzero()[0].tolist()
+            raise ValueError(
+                f"the bonus of {type(self).__name__} overflows float32 at step {step} of environment {env}: "
+                "the observations are too large; normalise them (VecNormalize, or normalize_observations=True)"
+            )

@@ -1,0 +1,46 @@
+"""What the methods share that measure distances to neighbours inside a segment (REVD, RE3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from revd.rewards.config import NeighborConfig, RewardConfig
+from revd.rewards.embedding import EmbeddingReward
+from revd.rewards.segments import EpisodeMemory, RolloutMemory, SegmentMemory
+
+if TYPE_CHECKING:
+    from revd.spaces import Space
+
+
+class NeighborReward(EmbeddingReward):
+    """A reward on the k-NN distances between the states of segments."""
+
+    config_type: ClassVar[type[RewardConfig]] = NeighborConfig
+    config: NeighborConfig
+    #: Whether a segment is compared with the one before it.
+    uses_previous: ClassVar[bool]
+
+    def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
+        super().__init__(observation_space, action_space, n_envs, **parameters)
+        self.memory = self._make_memory()
+
+    def check_rollout_length(self, n_steps: int) -> None:
+        """Within a rollout of n_steps states each has n_steps - 1 others."""
+        k = self.config.k
+        if self.config.boundary == "rollout" and k > n_steps - 1:
+            raise ValueError(
+                f"k = {k} neighbours cannot be found in rollouts of n_steps = {n_steps}: use k <= {n_steps - 1}, "
+                f"n_steps >= {k + 1}, or boundary='episode'"
+            )
+
+    def end_episodes(self) -> None:
+        """Running episodes end here."""
+        self.memory.end_episodes()
+
+    def _make_memory(self) -> SegmentMemory:
+        config, size = self.config, self.encoder.embedding_size
+        if config.boundary == "rollout":
+            return RolloutMemory(self.n_envs, size, k=config.k, keep_previous=self.uses_previous)
+        return EpisodeMemory(
+            self.n_envs, size, k=config.k, keep_previous=self.uses_previous, capacity=config.memory_size
+        )

@@ -1,0 +1,35 @@
+"""Adam whose state lives in a module, so that it travels with state_dict() and .to(device)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+class AdamState(nn.Module):
+    """Step count and moments of Adam for a fixed list of parameters, kept as buffers."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        super().__init__()
+        self.size = 0
+        for index, parameter in enumerate(parameters):
+            self.register_buffer(f"step_{index}", torch.zeros(()))
+            self.register_buffer(f"exp_avg_{index}", torch.zeros_like(parameter))
+            self.register_buffer(f"exp_avg_sq_{index}", torch.zeros_like(parameter))
+            self.size = index + 1
+
+    def optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
+        """An Adam over `parameters` that reads and advances the buffers in place."""
+        parameters = list(parameters)
+        if len(parameters) != self.size:
+            raise ValueError(f"the state was made for {self.size} parameters, got {len(parameters)}")
+        adam = torch.optim.Adam(parameters, lr=learning_rate)
+        for index, parameter in enumerate(parameters):
+            adam.state[parameter] = {name: self._buffer(name, index) for name in ("step", "exp_avg", "exp_avg_sq")}
+        return adam
+
+    def _buffer(self, name: str, index: int) -> Tensor:
+        buffer: Tensor = getattr(self, f"{name}_{index}")
+        return buffer

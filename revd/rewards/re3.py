@@ -1,0 +1,59 @@
+"""RE3: Random Encoders for Efficient Exploration (Seo et al., 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from revd.functional import neighbor_distances
+from revd.rewards.config import NeighborConfig, RewardConfig
+from revd.rewards.neighbors import NeighborReward
+
+if TYPE_CHECKING:
+    from revd.rollout import Rollout
+
+
+@dataclass(frozen=True, kw_only=True)
+class RE3Config(NeighborConfig):
+    """Parameters of RE3.
+
+    Attributes:
+        log: Pay the logarithm of the distance plus one rather than the distance.
+    """
+
+    log: bool = True
+
+
+class RE3(NeighborReward):
+    """Pays each state for being far from its neighbours in its own segment: an estimate of the state entropy.
+
+    With E the embeddings of an environment's current segment::
+
+        r^_t = log(mu_k(e_t, E) + 1)        or, with log=False,        r^_t = mu_k(e_t, E)
+
+    mu_k is the distance to the k-th nearest *other* state of E. With boundary="episode" a state with fewer than k
+    other states is paid 0.
+
+    Metrics: `distance` (mean mu_k), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
+    """
+
+    config_type: ClassVar[type[RewardConfig]] = RE3Config
+    config: RE3Config
+    uses_previous = False
+
+    def embedded_bonus(self, rollout: Rollout) -> Tensor:
+        """Pay every segment of the rollout."""
+        mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
+        for segments in self.memory.segments(self.embed(rollout.observations), rollout):
+            own = neighbor_distances(segments.current, k=self.config.k, x_lengths=segments.lengths)
+            segments.put(mu_k, segments.of_new(own[..., -1]))
+        paid = mu_k.isfinite()
+        distance = torch.where(paid, mu_k, 0.0)
+        self.record(
+            distance=distance.sum() / paid.sum().clamp(min=1),
+            unpaid=(~paid & rollout.valid.to(self.device)).sum() / rollout.valid.sum().clamp(min=1),
+        )
+        return torch.log1p(distance) if self.config.log else distance

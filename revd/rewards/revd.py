@@ -1,0 +1,130 @@
+"""REVD: Rewarding Episodic Visitation Discrepancy (Yuan, Li, Jin & Zeng, 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from revd.functional import divergence_from_distances, episode_distances
+from revd.rewards.config import NeighborConfig, RewardConfig, require
+from revd.rewards.neighbors import NeighborReward
+
+if TYPE_CHECKING:
+    from revd.rewards.segments import Segments
+    from revd.rollout import Rollout
+
+
+@dataclass(frozen=True, kw_only=True)
+class REVDConfig(NeighborConfig):
+    """Parameters of REVD.
+
+    Attributes:
+        alpha: Order of the Rényi divergence, in (0, 1).
+        eps: Added to the distance within the segment, so that crowded states are paid a finite bonus.
+        scale_by_spread: Multiply by L, so that lingering in a small region does not pay.
+    """
+
+    alpha: float = 0.5
+    eps: float = 1e-4
+    scale_by_spread: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 < self.alpha < 1, "alpha", self.alpha, "inside (0, 1)")
+        require(0 < self.eps < float("inf"), "eps", self.eps, "a positive number")
+
+
+class REVD(NeighborReward):
+    """Pays each state for being far from the previous segment and not crowded in its own.
+
+    With E the embeddings of an environment's current segment and E~ those of its previous one::
+
+        r^_t = L(E) * [ nu_k(e_t, E~) / (mu_k(e_t, E) + eps) ]^(1 - alpha)
+        L(E) = tanh( mean_t mu_1(e_t, E) )
+
+    mu_k is the distance to the k-th nearest *other* state of E, nu_k that to the k-th nearest state of E~. The first
+    segment is paid 0. With boundary="episode" a state that has fewer than k neighbours in E or E~ is paid 0 as well.
+
+    Metrics: `divergence` (the Rényi divergence estimate between the two segments), `spread` (mean L), `discrepancy`
+    (the paper's mean of (nu / mu)^(1 - alpha), eps included), `duplicates` (share of states with an exact copy in
+    their segment), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
+    """
+
+    config_type: ClassVar[type[RewardConfig]] = REVDConfig
+    config: REVDConfig
+    uses_previous = True
+
+    def embedded_bonus(self, rollout: Rollout) -> Tensor:
+        """Pay every segment of the rollout, and record how they differ from the ones before."""
+        bonus = torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
+        payments = []
+        for segments in self.memory.segments(self.embed(rollout.observations), rollout):
+            payment = self._pay(segments)
+            segments.put(bonus, segments.of_new(payment.bonus))
+            payments.append(payment)
+        self._record(payments)
+        return bonus
+
+    def _pay(self, segments: Segments) -> _Payment:
+        config = self.config
+        own, previous = episode_distances(
+            segments.current,
+            segments.previous,
+            k=config.k,
+            current_lengths=segments.lengths,
+            previous_lengths=segments.previous_lengths,
+        )
+        mu_1, mu_k, nu_k = own[..., 0], own[..., -1], previous[..., -1]
+        paid = mu_k.isfinite() & nu_k.isfinite()
+        discrepancy = torch.where(paid, (nu_k / (mu_k + config.eps)) ** (1 - config.alpha), 0.0)
+        spread = torch.tanh(_finite_mean(mu_1))
+        return _Payment(
+            bonus=spread[:, None] * discrepancy if config.scale_by_spread else discrepancy,
+            discrepancy=discrepancy[paid],
+            spread=spread[segments.lengths > 1],
+            divergence=divergence_from_distances(
+                mu_k,
+                nu_k,
+                n=segments.lengths,
+                m=segments.previous_lengths,
+                dimension=segments.current.shape[-1],
+                k=config.k,
+                alpha=config.alpha,
+            ),
+            duplicate=mu_1[mu_1.isfinite()] == 0,
+            unpaid=~segments.of_new(paid)[segments.is_new],
+        )
+
+    def _record(self, payments: list[_Payment]) -> None:
+        for metric, values in {
+            "divergence": [payment.divergence for payment in payments],
+            "spread": [payment.spread for payment in payments],
+            "discrepancy": [payment.discrepancy for payment in payments],
+            "duplicates": [payment.duplicate for payment in payments],
+            "unpaid": [payment.unpaid for payment in payments],
+        }.items():
+            joined = torch.cat(values).float()
+            joined = joined[joined.isfinite()]
+            if len(joined):
+                self.record(**{metric: joined.mean()})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Payment:
+    """What a batch of segments is paid, (b, n), and what is reported about it."""
+
+    bonus: Tensor
+    discrepancy: Tensor
+    spread: Tensor
+    divergence: Tensor
+    duplicate: Tensor
+    unpaid: Tensor
+
+
+def _finite_mean(distances: Tensor) -> Tensor:
+    """Mean over the last dimension of what is finite; 0 where nothing is."""
+    finite = distances.isfinite()
+    return torch.where(finite, distances, 0.0).sum(dim=-1) / finite.sum(dim=-1).clamp(min=1)

@@ -1,0 +1,184 @@
+"""RIDE: Rewarding Impact-Driven Exploration (Raileanu & Rocktäschel, 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from revd.encoders import two_layer_network
+from revd.functional import preceding_distances, pseudo_counts
+from revd.rewards.actions import ActionModel
+from revd.rewards.config import EmbeddingConfig, RewardConfig, require, require_integer
+from revd.rewards.embedding import EmbeddingReward
+from revd.rewards.optimizer import AdamState
+from revd.rewards.segments import EpisodeMemory
+from revd.rollout import map_observations
+
+if TYPE_CHECKING:
+    from revd.rollout import Observations, Rollout
+    from revd.spaces import Space
+
+
+@dataclass(frozen=True, kw_only=True)
+class RIDEConfig(EmbeddingConfig):
+    """Parameters of RIDE.
+
+    Attributes:
+        inverse: Train phi by an inverse and a forward model; False keeps phi random and trains the forward model only.
+        learning_rate: Of Adam on the models.
+        batch_size: Transitions in one step of Adam; one pass over each rollout.
+        k: Nearest earlier states that a pseudo-count sums over.
+        memory_size: States of the running episode kept from rollout to rollout, per environment.
+        kernel_eps: eps of the pseudo-count's kernel.
+        cluster_distance: xi, relative squared distance below which two states are the same.
+        c: Added to the square root of the pseudo-count.
+        s_max: Square roots above this are paid 0.
+        momentum: Of the moving average of the squared distances, per rollout.
+    """
+
+    inverse: bool = True
+    learning_rate: float = 3e-4
+    batch_size: int = 256
+    k: int = 10
+    memory_size: int = 10_000
+    kernel_eps: float = 1e-4
+    cluster_distance: float = 0.008
+    c: float = 0.001
+    s_max: float = 8.0
+    momentum: float = 0.99
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("batch_size", "k", "memory_size"):
+            require_integer(name, getattr(self, name), minimum=1)
+        for name in ("learning_rate", "kernel_eps", "s_max"):
+            value = getattr(self, name)
+            require(0 < value < float("inf"), name, value, "a positive number")
+        for name in ("cluster_distance", "c"):
+            value = getattr(self, name)
+            require(0 <= value < float("inf"), name, value, "a number of at least 0")
+        require(0 <= self.momentum < 1, "momentum", self.momentum, "inside [0, 1)")
+
+
+class RIDE(EmbeddingReward):
+    """Pays each action for how much it changes the state, discounted by visits within the episode.
+
+    ::
+
+        r^_t = || phi(s_{t+1}) - phi(s_t) ||_2 / sqrt(N_ep(s_{t+1}))
+        sqrt(N_ep(s)) = sqrt( 1 + sum_i K(phi(s), phi(s_i)) ) + c,      paid 0 above s_max
+
+    K is Never Give Up's kernel (`revd.functional.pseudo_counts`) over the k nearest states s_i of the same true episode
+    before s_{t+1}, those of earlier rollouts included, as they were embedded when they were visited. Squared distances
+    are divided by their moving average over rollouts.
+
+    phi is trained by an inverse model p(a | phi, phi') and a forward model g(phi, a), whose loss is
+    || g(phi(s_t), a_t) - phi(s_{t+1}) ||_2. By the forward loss alone it would collapse to a constant, so without the
+    inverse model it stays random.
+
+    Metrics: `impact` (mean ||phi' - phi||), `count` (mean N_ep), `bonus_mean`; losses: `forward_loss`, `inverse_loss`.
+    """
+
+    config_type: ClassVar[type[RewardConfig]] = RIDEConfig
+    config: RIDEConfig
+    mean_square: Tensor
+    updates: Tensor
+
+    def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
+        super().__init__(observation_space, action_space, n_envs, **parameters)
+        size = self.encoder.embedding_size
+        generator = torch.Generator().manual_seed(self.config.seed)
+        self.actions = ActionModel(action_space)
+        self.forward_model = two_layer_network(size + self.actions.size, size, generator)
+        self.inverse_model = two_layer_network(2 * size, self.actions.size, generator) if self.config.inverse else None
+        self.adam = AdamState(self._trained())
+        self.memory = EpisodeMemory(n_envs, size, k=1, keep_previous=False, capacity=self.config.memory_size)
+        self.register_buffer("mean_square", torch.zeros(()))
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+
+    @property
+    def trains_encoder(self) -> bool:
+        """Phi is trained together with the inverse model."""
+        return self.config.inverse
+
+    def end_episodes(self) -> None:
+        """Counts start anew."""
+        self.memory.end_episodes()
+
+    def embedded_bonus(self, rollout: Rollout) -> Tensor:
+        """Impact over the square root of the pseudo-count."""
+        phi, phi_next = self.embed(rollout.observations), self.embed(rollout.next_observations)
+        impact = (phi_next - phi).norm(dim=-1)
+        counts = self._counts(phi, phi_next, rollout)
+        visits = counts.sqrt() + self.config.c
+        valid = rollout.valid.to(self.device)
+        self.record(impact=impact[valid].mean(), count=counts[valid].mean())
+        return torch.where(visits > self.config.s_max, 0.0, impact / visits)
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """One pass of Adam over the rollout's transitions in random order."""
+        rollout.check_against(self.observation_space, self.action_space, self.n_envs)
+        if not self.encoder.ready:
+            return {}
+        valid = rollout.valid
+        observations, following = (
+            map_observations(lambda values: values[valid.to(values.device)], part)
+            for part in (rollout.observations, rollout.next_observations)
+        )
+        actions = self.actions.features(rollout.actions[valid.to(rollout.actions.device)].to(self.device))
+        adam = self.adam.optimizer(self._trained(), self.config.learning_rate)
+        sums: dict[str, float] = {}
+        for batch in self._minibatches(len(actions)):
+            losses = self._losses(_select(observations, batch), actions[batch], _select(following, batch))
+            adam.zero_grad()
+            torch.stack(list(losses.values())).sum().backward()
+            adam.step()
+            for name, loss in losses.items():
+                sums[name] = sums.get(name, 0.0) + float(loss.detach()) * len(batch)
+        self.updates += 1
+        return {name: total / len(actions) for name, total in sums.items()}
+
+    def _counts(self, phi: Tensor, phi_next: Tensor, rollout: Rollout) -> Tensor:
+        config = self.config
+        distances = phi.new_full((*phi.shape[:2], config.k), torch.inf)
+        for segments in self.memory.segments(phi, rollout):
+            # s_{t+1} sees the states before it: what is carried, and the new ones up to s_t.
+            visible = (segments.carried[:, None] + segments.offsets + 1) * segments.is_new
+            found = preceding_distances(segments.take(phi_next), segments.current, k=config.k, visible=visible)
+            segments.put(distances, found)
+        self._follow_mean_square(distances[distances.isfinite()].square())
+        return pseudo_counts(
+            distances, self.mean_square, eps=config.kernel_eps, cluster_distance=config.cluster_distance
+        )
+
+    def _follow_mean_square(self, squares: Tensor) -> None:
+        if squares.numel():
+            momentum = self.config.momentum if bool(self.mean_square > 0) else 0.0
+            self.mean_square.lerp_(squares.mean(), 1 - momentum)
+
+    def _losses(self, observations: Observations, actions: Tensor, following: Observations) -> dict[str, Tensor]:
+        with torch.set_grad_enabled(self.config.inverse):
+            phi, phi_next = self.encoder(observations), self.encoder(following)
+        predicted = self.forward_model(torch.cat([phi, actions], dim=-1))
+        losses = {"forward_loss": (predicted - phi_next).norm(dim=-1).mean()}
+        if self.inverse_model is not None:
+            guessed = self.inverse_model(torch.cat([phi, phi_next], dim=-1))
+            losses["inverse_loss"] = self.actions.loss(guessed, actions)
+        return losses
+
+    def _minibatches(self, size: int) -> Iterator[Tensor]:
+        """Indices in an order that depends on the seed and the number of updates alone, so that resuming repeats it."""
+        generator = torch.Generator().manual_seed(self.config.seed + int(self.updates))
+        yield from torch.randperm(size, generator=generator).to(self.device).split(self.config.batch_size)
+
+    def _trained(self) -> list[nn.Parameter]:
+        models = [self.forward_model, self.inverse_model, self.encoder if self.config.inverse else None]
+        return [parameter for model in models if model is not None for parameter in model.parameters()]
+
+
+def _select(observations: Observations, index: Tensor) -> Observations:
+    return map_observations(lambda values: values[index.to(values.device)], observations)

@@ -1,0 +1,246 @@
+"""Cutting rollouts into segments, and remembering the states that a later segment is compared with.
+
+A segment is the set of states among which a k-NN reward searches: one environment's rollout, or its true episode so
+far. Segments of unequal length are padded into batches, so that one search serves many of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from revd.rollout import Rollout
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Segments:
+    """A padded batch of b segments.
+
+    Attributes:
+        columns: (b,), the environment of each segment.
+        starts: (b,), the step of the rollout at which its new states begin.
+        carried: (b,), how many of its states come from earlier rollouts; those are not paid again.
+        current: (b, n, d), its states in order of time: E.
+        lengths: (b,), how many of the n rows count.
+        previous: (b, m, d), the states of the segment before: E~.
+        previous_lengths: (b,), how many of the m rows count; 0 where there is none.
+    """
+
+    columns: Tensor
+    starts: Tensor
+    carried: Tensor
+    current: Tensor
+    lengths: Tensor
+    previous: Tensor
+    previous_lengths: Tensor
+
+    @property
+    def offsets(self) -> Tensor:
+        """(1, p), counts the new states of a segment, up to the largest number of them."""
+        most = int((self.lengths - self.carried).max())
+        return torch.arange(most, device=self.lengths.device)[None]
+
+    @property
+    def is_new(self) -> Tensor:
+        """(b, p), False for padding."""
+        return self.offsets < (self.lengths - self.carried)[:, None]
+
+    def of_new(self, per_state: Tensor) -> Tensor:
+        """From a value for every row, (b, n), the values of the new states, (b, p)."""
+        rows = (self.carried[:, None] + self.offsets).clamp(max=per_state.shape[1] - 1)
+        return per_state.gather(1, rows)
+
+    def take(self, per_step: Tensor) -> Tensor:
+        """From a value for every step of the rollout, (n_steps, n_envs, …), those of the new states, (b, p, …)."""
+        steps = (self.starts[:, None] + self.offsets).clamp(max=len(per_step) - 1)
+        return per_step[steps, self.columns[:, None]]
+
+    def put(self, per_step: Tensor, values: Tensor) -> None:
+        """Write values of the new states, (b, p), to their steps of `per_step`, (n_steps, n_envs)."""
+        segment, offset = self.is_new.nonzero(as_tuple=True)
+        per_step[self.starts[segment] + offset, self.columns[segment]] = values[segment, offset]
+
+
+class SegmentMemory(nn.Module, ABC):
+    """Cuts each rollout into segments and keeps what later ones need, in buffers that change size while training.
+
+    Args:
+        n_envs: Environments.
+        embedding_size: d.
+        k: Segments are padded to at least k + 1 rows, so that a search for k neighbours is always possible.
+        keep_previous: Whether segments are compared with the one before; its states are not kept otherwise.
+    """
+
+    def __init__(self, n_envs: int, embedding_size: int, *, k: int, keep_previous: bool) -> None:
+        super().__init__()
+        self.k = k
+        self.keep_previous = keep_previous
+        for name in self.sets:
+            self.register_buffer(name, torch.zeros(n_envs, 0, embedding_size))
+            self.register_buffer(f"{name}_lengths", torch.zeros(n_envs, dtype=torch.int64))
+
+    #: The sets of states kept for each environment.
+    sets: tuple[str, ...] = ("previous",)
+
+    @abstractmethod
+    def segments(self, embeddings: Tensor, rollout: Rollout) -> list[Segments]:
+        """Cut the rollout, whose embeddings are (n_steps, n_envs, d), and remember its states."""
+
+    def end_episodes(self) -> None:
+        """All environments were reset from outside: what runs ends here."""
+
+    def _recall(self, name: str) -> list[Tensor]:
+        """The states of one set, a tensor for each environment."""
+        states: Tensor = getattr(self, name)
+        lengths: Tensor = getattr(self, f"{name}_lengths")
+        return [column[:length] for column, length in zip(states, lengths.tolist(), strict=True)]
+
+    def _remember(self, name: str, states: Sequence[Tensor]) -> None:
+        padded, lengths = pad(states)
+        setattr(self, name, padded)
+        setattr(self, f"{name}_lengths", lengths)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in self.sets:
+            saved = state_dict.get(prefix + name)
+            buffer: Tensor = getattr(self, name)
+            # The number of environments and d must agree; only the number of states may differ.
+            if saved is not None and (saved.shape[0], saved.shape[2:]) == (buffer.shape[0], buffer.shape[2:]):
+                setattr(self, name, buffer.new_zeros(saved.shape))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class RolloutMemory(SegmentMemory):
+    """A segment is one environment's rollout, the previous one its rollout before."""
+
+    def segments(self, embeddings: Tensor, rollout: Rollout) -> list[Segments]:
+        """One batch with a segment for each environment."""
+        n_steps, n_envs, _ = embeddings.shape
+        device = embeddings.device
+        current = embeddings.transpose(0, 1).contiguous()
+        lengths = torch.full((n_envs,), n_steps) if rollout.lengths is None else rollout.lengths
+        lengths = lengths.to(device)
+        previous, previous_lengths = pad(self._recall("previous"), rows=self.k)
+        zeros = torch.zeros_like(lengths)
+        batch = Segments(
+            columns=torch.arange(n_envs, device=device),
+            starts=zeros,
+            carried=zeros,
+            current=current,
+            lengths=lengths,
+            previous=previous,
+            previous_lengths=previous_lengths,
+        )
+        if self.keep_previous:
+            kept = zip(current, self._recall("previous"), lengths.tolist(), strict=True)
+            self._remember("previous", [new[:length] if length else old for new, old, length in kept])
+        return [batch]
+
+
+class EpisodeMemory(SegmentMemory):
+    """A segment is one true episode so far; the previous one is the environment's last with at least k states.
+
+    Args:
+        n_envs: Environments.
+        embedding_size: d.
+        k: See `SegmentMemory`.
+        keep_previous: See `SegmentMemory`.
+        capacity: States of one episode that are kept from rollout to rollout; the oldest are dropped.
+    """
+
+    sets = ("previous", "running")
+
+    def __init__(self, n_envs: int, embedding_size: int, *, k: int, keep_previous: bool, capacity: int) -> None:
+        super().__init__(n_envs, embedding_size, k=k, keep_previous=keep_previous)
+        self.capacity = capacity
+
+    def segments(self, embeddings: Tensor, rollout: Rollout) -> list[Segments]:
+        """The episodes that have a step in the rollout, in batches of similar length."""
+        running, previous = self._recall("running"), self._recall("previous")
+        pieces: list[_Piece] = []
+        for column, (start, stop, ended) in _episodes(rollout):
+            states = torch.cat([running[column], embeddings[start:stop, column]])
+            pieces.append(_Piece(column, start, len(running[column]), states, previous[column]))
+            running[column] = states[:0] if ended else states[-self.capacity :]
+            if ended:
+                previous[column] = self._successor(states, previous[column])
+        self._remember("running", running)
+        self._remember("previous", previous)
+        return [_batch(group, self.k) for group in _similar_lengths(pieces)]
+
+    def end_episodes(self) -> None:
+        """Running episodes count as completed."""
+        running, previous = self._recall("running"), self._recall("previous")
+        self._remember("previous", [self._successor(*pair) for pair in zip(running, previous, strict=True)])
+        self._remember("running", [states[:0] for states in running])
+
+    def _successor(self, ended: Tensor, previous: Tensor) -> Tensor:
+        """What the next episode is compared with after this one `ended`."""
+        long_enough = self.keep_previous and len(ended) >= self.k
+        return ended[-self.capacity :] if long_enough else previous
+
+
+def pad(sequences: Sequence[Tensor], rows: int = 0) -> tuple[Tensor, Tensor]:
+    """Stack (n_i, d) tensors to (b, n, d), n at least `rows`, filled up with zeros; and their lengths, (b,)."""
+    lengths = [len(sequence) for sequence in sequences]
+    padded = sequences[0].new_zeros(len(sequences), max(rows, *lengths), sequences[0].shape[-1])
+    for row, sequence in zip(padded, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return padded, torch.tensor(lengths, device=padded.device)
+
+
+class _Piece(NamedTuple):
+    """One segment before padding."""
+
+    column: int
+    start: int
+    carried: int
+    states: Tensor
+    previous: Tensor
+
+
+def _episodes(rollout: Rollout) -> list[tuple[int, tuple[int, int, bool]]]:
+    """(column, (start, stop, ended)) of every true episode's part in the rollout."""
+    lengths = [rollout.n_steps] * rollout.n_envs if rollout.lengths is None else rollout.lengths.tolist()
+    parts = []
+    for column, length in enumerate(lengths):
+        start = 0
+        for stop in (rollout.dones[:length, column].nonzero()[:, 0] + 1).tolist():
+            parts.append((column, (start, stop, True)))
+            start = stop
+        if start < length:
+            parts.append((column, (start, length, False)))
+    return parts
+
+
+def _similar_lengths(pieces: list[_Piece]) -> list[list[_Piece]]:
+    """Group by length to within a factor of two, which bounds what padding wastes."""
+    groups: dict[int, list[_Piece]] = defaultdict(list)
+    for piece in pieces:
+        groups[max(len(piece.states), len(piece.previous)).bit_length()].append(piece)
+    return list(groups.values())
+
+
+def _batch(pieces: list[_Piece], k: int) -> Segments:
+    current, lengths = pad([piece.states for piece in pieces], rows=k + 1)
+    previous, previous_lengths = pad([piece.previous for piece in pieces], rows=k)
+    columns, starts, carried = (
+        torch.tensor([getattr(piece, name) for piece in pieces], device=current.device)
+        for name in ("column", "start", "carried")
+    )
+    return Segments(
+        columns=columns,
+        starts=starts,
+        carried=carried,
+        current=current,
+        lengths=lengths,
+        previous=previous,
+        previous_lengths=previous_lengths,
+    )
