@@ -1,0 +1,203 @@
+"""One line in a Stable-Baselines3 script: the bonus enters the rewards before returns and advantages are computed."""
+
+from __future__ import annotations
+
+import time
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import obs_as_tensor
+
+from revd.rewards import IntrinsicReward, check_parameters, make_reward
+from revd.rewards.config import require
+from revd.sb3.balance import Balance, BalanceWatch
+from revd.sb3.checkpoint import Checkpoint
+from revd.sb3.recorder import RolloutRecorder
+
+if TYPE_CHECKING:
+    from revd.rewards.config import Normalize
+    from revd.sb3.recorder import Array
+
+
+class IntrinsicRewardCallback(BaseCallback):
+    """Trains PPO, A2C, TRPO, RecurrentPPO or MaskablePPO on extrinsic reward plus weighted bonus.
+
+    ::
+
+        r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t,      lambda_l = weight * (1 - decay)^l
+
+    l = 1, 2, … counts rollouts, or the environment steps with decay_per="step". SB3 computes returns and advantages
+    before a callback sees the rollout, so they are computed again from the changed rewards; what SB3 bootstraps at
+    time-outs is kept as it is. With VecNormalize the reward sees what the policy sees.
+
+    A second `learn()` goes on with memory and counts. Everything is logged under `exploration/`; `latest` holds the
+    numbers of the last rollout.
+
+    Args:
+        reward: A name ("revd", "re3", "ride") or an `IntrinsicReward`.
+        weight: lambda_0, the bonus's initial weight.
+        decay: kappa, by which the weight shrinks.
+        decay_per: "rollout" or "step" (environment steps, all environments counted).
+        extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
+        normalize: "rms" divides the bonus by its running standard deviation.
+        verbose: SB3's verbosity.
+        reward_params: Parameters of the method, such as `k` or `alpha`; `seed` is the model's unless given.
+    """
+
+    def __init__(
+        self,
+        reward: str | IntrinsicReward = "revd",
+        *,
+        weight: float = 0.1,
+        decay: float = 1e-5,
+        decay_per: Literal["rollout", "step"] = "rollout",
+        extrinsic_weight: float = 1.0,
+        normalize: Normalize = "none",
+        verbose: int = 0,
+        **reward_params: Any,
+    ) -> None:
+        super().__init__(verbose)
+        require(0 <= weight < float("inf"), "weight", weight, "a number of at least 0")
+        require(0 <= decay <= 1, "decay", decay, "inside [0, 1]")
+        require(decay_per in ("rollout", "step"), "decay_per", decay_per, "'rollout' or 'step'")
+        require(0 <= extrinsic_weight < float("inf"), "extrinsic_weight", extrinsic_weight, "a number of at least 0")
+        params = reward_params if normalize == "none" else {"normalize": normalize, **reward_params}
+        check_parameters(reward, params)
+        self.weight = weight
+        self.decay = decay
+        self.decay_per = decay_per
+        self.extrinsic_weight = extrinsic_weight
+        self.reward = reward if isinstance(reward, IntrinsicReward) else None
+        self.rollouts = 0
+        self.steps = 0
+        self.latest: dict[str, float] = {}
+        self._requested = reward
+        self._params = params
+        self._recorder = RolloutRecorder()
+        self._watch = BalanceWatch()
+        self._pending: Checkpoint | None = None
+        self._last_end = 0.0
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write counts, statistics and the reward's state to one safetensors file: no pickles."""
+        if self.reward is None:
+            raise ValueError("there is nothing to save before training has started")
+        Checkpoint(
+            method=type(self.reward).__name__,
+            rollouts=self.rollouts,
+            steps=self.steps,
+            state=self.reward.state_dict(),
+        ).write(path)
+
+    def load(self, path: str | PathLike[str]) -> None:
+        """Go on where `save` stopped; before training starts, the state is applied when it does."""
+        self._pending = Checkpoint.read(path)
+        if self.reward is not None:
+            self._restore(self.reward)
+
+    def _init_callback(self) -> None:
+        model = self.model
+        if not isinstance(model, OnPolicyAlgorithm):
+            raise TypeError(
+                f"IntrinsicRewardCallback changes on-policy rollouts before the update, which {type(model).__name__} "
+                "does not have; use PPO, A2C, TRPO, RecurrentPPO or MaskablePPO"
+            )
+        reward = self._make_reward(model)
+        reward.check_rollout_length(model.n_steps)
+        self.reward = reward.to(model.device)
+        if self._pending is not None:
+            self._restore(reward)
+
+    def _make_reward(self, model: OnPolicyAlgorithm) -> IntrinsicReward:
+        params = dict(self._params)
+        if isinstance(self._requested, str) and model.seed is not None:
+            params.setdefault("seed", model.seed)
+        return make_reward(self._requested, model.observation_space, model.action_space, n_envs=model.n_envs, **params)
+
+    def _restore(self, reward: IntrinsicReward) -> None:
+        assert self._pending is not None
+        self._pending.load_into(reward)
+        self.rollouts, self.steps = self._pending.rollouts, self._pending.steps
+        self._pending = None
+
+    def _on_training_start(self) -> None:
+        self._last_end = time.perf_counter()
+
+    def _on_rollout_start(self) -> None:
+        self._recorder.start()
+
+    def _on_step(self) -> bool:
+        self._recorder.step(self.locals["rewards"], self.locals["dones"], self.locals["infos"])
+        return True
+
+    def _on_rollout_end(self) -> None:
+        """Compute the bonus, change the rewards, and let returns and advantages follow."""
+        began = time.perf_counter()
+        model, reward = self.model, self.reward
+        assert isinstance(model, OnPolicyAlgorithm)
+        assert reward is not None
+        buffer = model.rollout_buffer
+        if self._recorder.n_steps != buffer.buffer_size:
+            raise RuntimeError(
+                f"the callback saw {self._recorder.n_steps} of {buffer.buffer_size} steps of the rollout; pass it to "
+                "learn() itself or in a list, not as the child of another callback"
+            )
+        if buffer.episode_starts[0].all():
+            # learn() was called anew, or every episode has just ended, in which case this changes nothing.
+            reward.end_episodes()
+        rollout = self._recorder.rollout(model)
+        bonus = reward.compute(rollout).cpu().numpy()
+        losses = reward.update(rollout)
+        weights = self._weights(buffer.buffer_size, buffer.n_envs)
+        raw = self._recorder.rewards
+        bootstrap = buffer.rewards - raw
+        buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
+        dones = model._last_episode_starts
+        assert dones is not None
+        buffer.compute_returns_and_advantage(last_values=_last_values(model), dones=dones)
+        self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
+
+    def _weights(self, n_steps: int, n_envs: int) -> Array:
+        """The weight of each step of the rollout, (n_steps, 1); counts the rollout."""
+        self.rollouts += 1
+        steps = self.steps + n_envs * np.arange(1, n_steps + 1)
+        self.steps += n_envs * n_steps
+        exponents = np.full(n_steps, self.rollouts) if self.decay_per == "rollout" else steps
+        weights: Array = self.weight * (1 - self.decay) ** exponents[:, None].astype(np.float64)
+        return weights
+
+    def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:
+        extrinsic = self.extrinsic_weight * raw
+        balance = Balance.of(weights * bonus, extrinsic)
+        now = time.perf_counter()
+        self.latest = {
+            **metrics,
+            "bonus_mean": float(bonus.mean()),
+            "weight": float(weights[-1, 0]),
+            "bonus_share": balance.share,
+            "time_fraction": (now - began) / max(now - self._last_end, 1e-9),
+        }
+        if balance.std_ratio is not None:
+            self.latest["std_ratio"] = balance.std_ratio
+        self._last_end = now
+        for name, value in self.latest.items():
+            self.logger.record(f"exploration/{name}", value)
+        if self.weight > 0 and self.extrinsic_weight > 0:
+            # Judged at the initial weight: that the bonus fades by decay is what the user asked for.
+            self._watch.observe(Balance.of(self.weight * bonus, extrinsic))
+
+
+def _last_values(model: OnPolicyAlgorithm) -> torch.Tensor:
+    """V(s_T), computed anew: sb3-contrib's algorithms leave the one in the callback's locals stale."""
+    observation = obs_as_tensor(model._last_obs, model.device)  # type: ignore[arg-type]
+    with torch.no_grad():
+        if not hasattr(model, "_last_lstm_states"):
+            return model.policy.predict_values(observation)
+        policy: Any = model.policy
+        starts = torch.tensor(model._last_episode_starts, dtype=torch.float32, device=model.device)
+        values: torch.Tensor = policy.predict_values(observation, model._last_lstm_states.vf, starts)
+        return values

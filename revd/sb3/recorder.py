@@ -1,0 +1,92 @@
+"""From Stable-Baselines3's rollout buffer to a `Rollout`: what the buffer forgets is recorded step by step."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from revd.rollout import Rollout
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.buffers import RolloutBuffer
+    from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+
+Array: TypeAlias = np.ndarray[Any, Any]
+ObservationArray: TypeAlias = "Array | dict[str, Array]"
+
+
+class RolloutRecorder:
+    """Keeps the rewards before SB3 adds its time-out bootstrap, the ends of episodes, and their last observations."""
+
+    def __init__(self) -> None:
+        self._warned = False
+        self.start()
+
+    def start(self) -> None:
+        """A rollout begins."""
+        self._rewards: list[Array] = []
+        self._dones: list[Array] = []
+        self._terminal: list[tuple[int, int, ObservationArray]] = []
+
+    def step(self, rewards: Array, dones: Array, infos: list[dict[str, Any]]) -> None:
+        """Record one step of all environments, as the callback sees it."""
+        step = len(self._rewards)
+        # SB3 adds gamma * V(terminal) to this very array right after on_step.
+        self._rewards.append(np.array(rewards, dtype=np.float32))
+        self._dones.append(np.array(dones, dtype=bool))
+        for env in np.flatnonzero(dones):
+            terminal = infos[env].get("terminal_observation")
+            if terminal is not None:
+                self._terminal.append((step, int(env), terminal))
+            elif not self._warned:
+                self._warned = True
+                warnings.warn(
+                    "the vectorised environment gives no infos[i]['terminal_observation'] at the end of an episode; "
+                    "the observation after the reset stands in for it",
+                    stacklevel=2,
+                )
+
+    @property
+    def n_steps(self) -> int:
+        """Steps recorded since `start`."""
+        return len(self._rewards)
+
+    @property
+    def rewards(self) -> Array:
+        """The environment's rewards without bootstrap, (n_steps, n_envs)."""
+        return np.stack(self._rewards)
+
+    def rollout(self, model: OnPolicyAlgorithm) -> Rollout:
+        """What the model has just collected."""
+        buffer = model.rollout_buffer
+        observations = _shaped(buffer.observations, model.observation_space, buffer)
+        last = model._last_obs
+        assert last is not None
+        return Rollout(
+            observations=observations,
+            actions=buffer.actions.reshape(buffer.buffer_size, buffer.n_envs, *(model.action_space.shape or ())),
+            next_observations=self._successors(observations, last),
+            dones=np.stack(self._dones),
+        )
+
+    def _successors(self, observations: ObservationArray, last: Any, key: str | None = None) -> ObservationArray:
+        """Each step's next observation: the next row, or the terminal observation where an episode ended."""
+        if isinstance(observations, dict):
+            return {name: self._successors(part, last[name], name) for name, part in observations.items()}  # type: ignore[misc]
+        successors = np.empty_like(observations)
+        successors[:-1] = observations[1:]
+        successors[-1] = np.asarray(last).reshape(observations.shape[1:])
+        for step, env, terminal in self._terminal:
+            value = terminal if key is None else terminal[key]
+            successors[step, env] = np.asarray(value).reshape(observations.shape[2:])
+        return successors
+
+
+def _shaped(observations: Any, space: Any, buffer: RolloutBuffer) -> ObservationArray:
+    """The buffer's observations in the space's own shape; the buffer gives discrete ones a trailing dimension."""
+    if isinstance(observations, dict):
+        return {key: _shaped(part, space[key], buffer) for key, part in observations.items()}  # type: ignore[misc]
+    shaped: Array = observations.reshape(buffer.buffer_size, buffer.n_envs, *space.shape)
+    return shaped
