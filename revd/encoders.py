@@ -105,8 +105,7 @@ class SpaceEncoder(Encoder):
 
     def forward(self, observations: Observations) -> Tensor:
         """Embed (n, *shape), a chunk at a time."""
-        assert isinstance(observations, Tensor)
-        return torch.cat([self._embed(chunk) for chunk in observations.split(CHUNK)])
+        return torch.cat([self._embed(chunk) for chunk in torch.as_tensor(observations).split(CHUNK)])
 
     def _embed(self, observations: Tensor) -> Tensor:
         inputs = self._features(observations)

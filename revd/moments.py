@@ -21,8 +21,10 @@ class RunningMoments(nn.Module):
 
     def update(self, values: Tensor) -> None:
         """Add (n, *shape), in Chan's parallel form of Welford's update."""
-        values = values.double()
         added = len(values)
+        if added == 0:
+            return
+        values = values.double()
         total = self.count + added
         mean = values.mean(dim=0)
         shift = mean - self.mean

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from revd.spaces import dict_parts
+from revd.spaces import dict_parts, discrete_bounds
 
 if TYPE_CHECKING:
     from revd.spaces import Space
@@ -55,7 +55,7 @@ class Rollout:
             "actions": _tensor(actions),
             "next_observations": _observations(next_observations),
             "dones": dones.bool(),
-            "lengths": None if lengths is None else _tensor(lengths).long(),
+            "lengths": None if lengths is None else _lengths(lengths),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -79,8 +79,14 @@ class Rollout:
         steps = torch.arange(self.n_steps, device=self.lengths.device)
         return (steps[:, None] < self.lengths[None, :]).to(self.dones.device)
 
+    def steps(self, values: Observations) -> Observations:
+        """The valid steps of one of the fields, (n, …), in order of time; a view of it where `lengths` is None."""
+        if self.lengths is None:
+            return map_observations(lambda tensor: tensor.flatten(0, 1), values)
+        return map_observations(lambda tensor: tensor[self.valid.to(tensor.device)], values)
+
     def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:
-        """Raise a ValueError unless shapes fit the spaces and every valid value is finite."""
+        """Raise a ValueError unless shapes fit the spaces and every valid step holds values that they admit."""
         if self.n_envs != n_envs:
             raise ValueError(f"the rollout has {self.n_envs} environments, the reward was made for n_envs={n_envs}")
         for name in ("observations", "next_observations"):
@@ -118,15 +124,18 @@ class Rollout:
             expected = (self.n_steps, self.n_envs, *(space.shape or ()))
             raise ValueError(f"{name} must have shape {expected} for {space}, got {tuple(values.shape)}")
         if values.is_floating_point():
-            self._check_finite(name, values)
+            self._check_steps(name, values.to(torch.float32).isfinite(), "a NaN or infinite value")
+        bounds = discrete_bounds(space)
+        if bounds is not None:
+            low, high = (bound.to(values.device) for bound in bounds)
+            self._check_steps(name, (values >= low) & (values <= high), f"a value outside {space}")
 
-    def _check_finite(self, name: str, values: Tensor) -> None:
-        finite = values.to(torch.float32).isfinite().reshape(self.n_steps, self.n_envs, -1).all(dim=-1)
-        bad = ~finite & self.valid.to(values.device)
+    def _check_steps(self, name: str, good: Tensor, what: str) -> None:
+        bad = ~good.reshape(self.n_steps, self.n_envs, -1).all(dim=-1) & self.valid.to(good.device)
         if bad.any():
             step, env = bad.nonzero()[0].tolist()
             raise ValueError(
-                f"{name} hold a NaN or infinite value at step {step} of environment {env} "
+                f"{name} hold {what} at step {step} of environment {env} "
                 f"({int(bad.sum())} of {bad.numel()} entries are affected)"
             )
 
@@ -150,6 +159,13 @@ def _observations(values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:
     if isinstance(values, Mapping):
         return {key: _observations(value) for key, value in values.items()}  # type: ignore[misc]
     return _tensor(values)
+
+
+def _lengths(values: ArrayLike) -> Tensor:
+    lengths = _tensor(values)
+    if lengths.is_floating_point():
+        raise ValueError(f"lengths must be integers, got {lengths.dtype}")
+    return lengths.long()
 
 
 def _tensor(values: ArrayLike) -> Tensor:

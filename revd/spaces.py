@@ -78,6 +78,17 @@ def discrete_sizes(space: Space) -> list[int] | None:
     return None
 
 
+def discrete_bounds(space: Space) -> tuple[Tensor, Tensor] | None:
+    """Lowest and highest value of a Discrete, MultiDiscrete or MultiBinary space, None for other spaces."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return torch.tensor(int(space.start)), torch.tensor(int(space.start + space.n) - 1)
+    if isinstance(space, spaces.MultiDiscrete):
+        return torch.as_tensor(space.start), torch.as_tensor(space.start + space.nvec - 1)
+    return (torch.tensor(0), torch.tensor(1)) if isinstance(space, spaces.MultiBinary) else None
+
+
 def is_binary(space: Space) -> bool:
     """Whether the space is a MultiBinary one."""
     from gymnasium import spaces
@@ -95,14 +106,14 @@ def features(space: Space, values: Tensor) -> Tensor:
     if isinstance(space, spaces.Discrete):
         return _one_hot(values.reshape(-1) - int(space.start), int(space.n), str(space))
     if isinstance(space, spaces.MultiDiscrete):
-        flat = values.reshape(len(values), -1)
         starts, sizes = space.start.reshape(-1), space.nvec.reshape(-1)
+        flat = values.reshape(len(values), len(sizes))
         parts = [
             _one_hot(flat[:, i] - int(start), int(size), f"part {i} of {space}")
             for i, (start, size) in enumerate(zip(starts, sizes, strict=True))
         ]
         return torch.cat(parts, dim=1)
-    return scale_pixels(space, values.reshape(len(values), -1))
+    return scale_pixels(space, values.reshape(len(values), feature_size(space)))
 
 
 def scale_pixels(space: Space, values: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from revd.spaces import check_space, dict_parts, discrete_sizes, feature_size, features, is_binary
+from revd.spaces import discrete_sizes, feature_size, features, is_binary
 
 if TYPE_CHECKING:
     from revd.spaces import Space
@@ -22,9 +22,6 @@ class ActionModel:
     """
 
     def __init__(self, space: Space) -> None:
-        check_space(space, "action_space")
-        if dict_parts(space) is not None:
-            raise ValueError("action_space is a Dict space, which this reward does not support")
         self.space = space
         self.size = feature_size(space)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from revd.moments import RunningMoments
 from revd.rewards.config import RewardConfig, build_config, require_integer
-from revd.spaces import check_space
+from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
     from revd.rollout import Rollout
@@ -39,6 +39,10 @@ class IntrinsicReward(nn.Module, ABC):
         super().__init__()
         check_space(observation_space, "observation_space")
         check_space(action_space, "action_space")
+        if dict_parts(action_space) is not None:
+            raise ValueError(
+                "action_space is a Dict space, which is not supported: a rollout holds one array of actions"
+            )
         require_integer("n_envs", n_envs, minimum=1)
         self.config = build_config(self.config_type, type(self).__name__, parameters)
         self.observation_space = observation_space
@@ -67,7 +71,11 @@ class IntrinsicReward(nn.Module, ABC):
         self.check_rollout_length(rollout.n_steps)
         self._metrics = {}
         valid = rollout.valid.to(self.device)
-        bonus = torch.where(valid, self.bonus(rollout), 0.0)
+        bonus = (
+            torch.where(valid, self.bonus(rollout), 0.0)
+            if valid.any()
+            else torch.zeros(valid.shape, device=self.device)
+        )
         self._check_finite(bonus)
         if self.config.normalize == "rms":
             bonus = self._divided_by_std(bonus, valid)
@@ -104,8 +112,9 @@ class IntrinsicReward(nn.Module, ABC):
         # A call that pays nothing (REVD's first segment, a warm-up) says nothing about the size of the bonus.
         if bonus.any():
             self.bonus_moments.update(bonus[valid])
-        std = float(self.bonus_moments.std)
-        return bonus / std if std > 0 else bonus
+        std, mean = float(self.bonus_moments.std), float(self.bonus_moments.mean)
+        # A constant bonus varies by rounding only, which is nothing to divide by.
+        return bonus / std if std > 1e-6 * abs(mean) else bonus
 
     def _check_finite(self, bonus: Tensor) -> None:
         bad = ~bonus.isfinite()

@@ -11,11 +11,13 @@ from torch import Tensor
 from revd.encoders import make_encoder
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import EmbeddingConfig, RewardConfig
-from revd.rollout import map_observations
 
 if TYPE_CHECKING:
     from revd.rollout import Observations, Rollout
     from revd.spaces import Space
+
+#: Embeddings up to here have squared distances that float32 can hold.
+LARGEST_EMBEDDING = 1e15
 
 
 class EmbeddingReward(IntrinsicReward):
@@ -47,14 +49,26 @@ class EmbeddingReward(IntrinsicReward):
     def bonus(self, rollout: Rollout) -> Tensor:
         """`embedded_bonus`, or zeros while the observations' statistics are still being gathered."""
         if not self.encoder.ready:
-            valid = rollout.valid
-            self.encoder.warm_up(map_observations(lambda values: values[valid.to(values.device)], rollout.observations))
+            self.encoder.warm_up(rollout.steps(rollout.observations))
         if not self.encoder.ready:
             return torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
         return self.embedded_bonus(rollout)
 
-    def embed(self, observations: Observations) -> Tensor:
-        """Embeddings of time-major observations, (n_steps, n_envs, d)."""
-        flat = map_observations(lambda values: values.flatten(0, 1), observations)
-        embeddings: Tensor = self.encoder(flat)
-        return embeddings.reshape(-1, self.n_envs, embeddings.shape[-1])
+    def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
+        """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
+        valid = rollout.valid.to(self.device)
+        embeddings = torch.zeros(*valid.shape, self.encoder.embedding_size, device=self.device)
+        embeddings[valid] = self.encoder(rollout.steps(observations))
+        _check_size(embeddings)
+        return embeddings
+
+
+def _check_size(embeddings: Tensor) -> None:
+    # Checked before the memory is touched: later the distances would be infinite, as if neighbours were missing.
+    bad = ~(embeddings.abs().amax(dim=-1) <= LARGEST_EMBEDDING)
+    if bad.any():
+        step, env = bad.nonzero()[0].tolist()
+        raise ValueError(
+            f"the embedding at step {step} of environment {env} is too large for distances in float32: "
+            "normalise the observations (VecNormalize, or normalize_observations=True)"
+        )

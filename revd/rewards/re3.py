@@ -47,7 +47,7 @@ class RE3(NeighborReward):
     def embedded_bonus(self, rollout: Rollout) -> Tensor:
         """Pay every segment of the rollout."""
         mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
-        for segments in self.memory.segments(self.embed(rollout.observations), rollout):
+        for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
             own = neighbor_distances(segments.current, k=self.config.k, x_lengths=segments.lengths)
             segments.put(mu_k, segments.of_new(own[..., -1]))
         paid = mu_k.isfinite()

@@ -61,7 +61,7 @@ class REVD(NeighborReward):
         """Pay every segment of the rollout, and record how they differ from the ones before."""
         bonus = torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
         payments = []
-        for segments in self.memory.segments(self.embed(rollout.observations), rollout):
+        for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
             payment = self._pay(segments)
             segments.put(bonus, segments.of_new(payment.bonus))
             payments.append(payment)

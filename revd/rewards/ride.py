@@ -111,7 +111,7 @@ class RIDE(EmbeddingReward):
 
     def embedded_bonus(self, rollout: Rollout) -> Tensor:
         """Impact over the square root of the pseudo-count."""
-        phi, phi_next = self.embed(rollout.observations), self.embed(rollout.next_observations)
+        phi, phi_next = (self.embed(rollout, part) for part in (rollout.observations, rollout.next_observations))
         impact = (phi_next - phi).norm(dim=-1)
         counts = self._counts(phi, phi_next, rollout)
         visits = counts.sqrt() + self.config.c
@@ -122,14 +122,10 @@ class RIDE(EmbeddingReward):
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One pass of Adam over the rollout's transitions in random order."""
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)
-        if not self.encoder.ready:
+        if not self.encoder.ready or not rollout.valid.any():
             return {}
-        valid = rollout.valid
-        observations, following = (
-            map_observations(lambda values: values[valid.to(values.device)], part)
-            for part in (rollout.observations, rollout.next_observations)
-        )
-        actions = self.actions.features(rollout.actions[valid.to(rollout.actions.device)].to(self.device))
+        observations, following = rollout.steps(rollout.observations), rollout.steps(rollout.next_observations)
+        actions = self.actions.features(rollout.actions[rollout.valid.to(rollout.actions.device)].to(self.device))
         adam = self.adam.optimizer(self._trained(), self.config.learning_rate)
         sums: dict[str, float] = {}
         for batch in self._minibatches(len(actions)):

@@ -62,11 +62,14 @@ class BalanceWatch:
         self.drowning = 0
         self.signal_seen = False
 
-    def observe(self, balance: Balance) -> None:
-        """Take note of one rollout."""
+    def observe(self, balance: Balance, *, undecayed: Balance) -> None:
+        """Take note of one rollout, as it was paid and as it would have been at the initial weight.
+
+        That the bonus fades by decay is what the user asked for, so it is negligible only if it is so undecayed.
+        """
         self.signal_seen |= balance.std_ratio is not None
-        self.negligible = self.negligible + 1 if balance.negligible else 0
-        self.drowning = self.drowning + 1 if balance.drowning and self.signal_seen else 0
+        self.negligible = _advanced(self.negligible, undecayed.negligible)
+        self.drowning = _advanced(self.drowning, balance.drowning and self.signal_seen)
         if self.negligible == PATIENCE:
             self._warn(
                 f"the bonus has been under {NEGLIGIBLE:.0%} of the reward for {PATIENCE} rollouts: it does not steer "
@@ -83,3 +86,8 @@ class BalanceWatch:
     @staticmethod
     def _warn(message: str) -> None:
         warnings.warn(message, stacklevel=2)
+
+
+def _advanced(count: int, holds: bool) -> int:
+    """One more rollout in a row, or none; what has reached PATIENCE was warned about and never returns to it."""
+    return count + 1 if holds or count >= PATIENCE else 0

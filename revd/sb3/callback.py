@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from revd.rewards.config import Normalize
     from revd.sb3.recorder import Array
 
+_PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
+
 
 class IntrinsicRewardCallback(BaseCallback):
     """Trains PPO, A2C, TRPO, RecurrentPPO or MaskablePPO on extrinsic reward plus weighted bonus.
@@ -95,9 +97,11 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def load(self, path: str | PathLike[str]) -> None:
         """Go on where `save` stopped; before training starts, the state is applied when it does."""
-        self._pending = Checkpoint.read(path)
-        if self.reward is not None:
-            self._restore(self.reward)
+        checkpoint = Checkpoint.read(path)
+        if self.reward is None:
+            self._pending = checkpoint
+        else:
+            self._restore(self.reward, checkpoint)
 
     def _init_callback(self) -> None:
         model = self.model
@@ -108,23 +112,29 @@ class IntrinsicRewardCallback(BaseCallback):
             )
         reward = self._make_reward(model)
         reward.check_rollout_length(model.n_steps)
-        self.reward = reward.to(model.device)
         if self._pending is not None:
-            self._restore(reward)
+            self._restore(reward, self._pending)
+            self._pending = None
+        self.reward = reward.to(model.device)
 
     def _make_reward(self, model: OnPolicyAlgorithm) -> IntrinsicReward:
+        spaces = model.observation_space, model.action_space
+        if self.reward is not None:
+            # An instance, or the reward of an earlier learn(): it goes on, if it fits this model.
+            return make_reward(self.reward, *spaces, n_envs=model.n_envs)
         params = dict(self._params)
-        if isinstance(self._requested, str) and model.seed is not None:
+        if model.seed is not None:
             params.setdefault("seed", model.seed)
-        return make_reward(self._requested, model.observation_space, model.action_space, n_envs=model.n_envs, **params)
+        return make_reward(self._requested, *spaces, n_envs=model.n_envs, **params)
 
-    def _restore(self, reward: IntrinsicReward) -> None:
-        assert self._pending is not None
-        self._pending.load_into(reward)
-        self.rollouts, self.steps = self._pending.rollouts, self._pending.steps
-        self._pending = None
+    def _restore(self, reward: IntrinsicReward, checkpoint: Checkpoint) -> None:
+        checkpoint.load_into(reward)
+        self.rollouts, self.steps = checkpoint.rollouts, checkpoint.steps
 
     def _on_training_start(self) -> None:
+        if self.parent is not None:
+            # An EventCallback passes neither the start nor the end of a rollout on to its children.
+            raise RuntimeError(f"{type(self.parent).__name__} would never pay the bonus: {_PLACE}")
         self._last_end = time.perf_counter()
 
     def _on_rollout_start(self) -> None:
@@ -143,8 +153,7 @@ class IntrinsicRewardCallback(BaseCallback):
         buffer = model.rollout_buffer
         if self._recorder.n_steps != buffer.buffer_size:
             raise RuntimeError(
-                f"the callback saw {self._recorder.n_steps} of {buffer.buffer_size} steps of the rollout; pass it to "
-                "learn() itself or in a list, not as the child of another callback"
+                f"the callback saw {self._recorder.n_steps} of {buffer.buffer_size} steps of the rollout: {_PLACE}"
             )
         if buffer.episode_starts[0].all():
             # learn() was called anew, or every episode has just ended, in which case this changes nothing.
@@ -187,8 +196,7 @@ class IntrinsicRewardCallback(BaseCallback):
         for name, value in self.latest.items():
             self.logger.record(f"exploration/{name}", value)
         if self.weight > 0 and self.extrinsic_weight > 0:
-            # Judged at the initial weight: that the bonus fades by decay is what the user asked for.
-            self._watch.observe(Balance.of(self.weight * bonus, extrinsic))
+            self._watch.observe(balance, undecayed=Balance.of(self.weight * bonus, extrinsic))
 
 
 def _last_values(model: OnPolicyAlgorithm) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,8 +35,11 @@ class Checkpoint:
         counts = {"format": FORMAT, "method": self.method, "rollouts": self.rollouts, "steps": self.steps}
         temporary = path.with_name(f".{path.name}.tmp")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state.items()}
-        save_file(tensors, temporary, metadata={"revd": json.dumps(counts)})
-        os.replace(temporary, path)
+        try:
+            save_file(tensors, temporary, metadata={"revd": json.dumps(counts)})
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
@@ -44,9 +48,9 @@ class Checkpoint:
             with safe_open(os.fspath(path), framework="pt") as file:
                 counts = json.loads((file.metadata() or {}).get("revd", "{}"))
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
+        except (SafetensorError, json.JSONDecodeError) as error:
             raise ValueError(f"{path} is not a file that IntrinsicRewardCallback.save wrote: {error}") from error
-        if counts.get("format") != FORMAT:
+        if not isinstance(counts, dict) or counts.get("format") != FORMAT:
             raise ValueError(f"{path} is not a file that IntrinsicRewardCallback.save wrote")
         return cls(method=counts["method"], rollouts=counts["rollouts"], steps=counts["steps"], state=state)
 
@@ -56,6 +60,8 @@ class Checkpoint:
         if method != self.method:
             raise ValueError(f"the file holds the state of {self.method}, this callback's reward is {method}")
         try:
-            reward.load_state_dict(self.state)
+            # load_state_dict copies what fits before it raises about what does not: a copy is tried first.
+            deepcopy(reward).load_state_dict(self.state)
         except RuntimeError as error:
             raise ValueError(f"the saved state of {method} does not fit this reward's parameters: {error}") from error
+        reward.load_state_dict(self.state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -39,7 +40,8 @@ class RolloutRecorder:
         for env in np.flatnonzero(dones):
             terminal = infos[env].get("terminal_observation")
             if terminal is not None:
-                self._terminal.append((step, int(env), terminal))
+                # Some vectorised environments write the next one into the same memory.
+                self._terminal.append((step, int(env), deepcopy(terminal)))
             elif not self._warned:
                 self._warned = True
                 warnings.warn(

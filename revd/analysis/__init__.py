@@ -1,0 +1,1 @@
+"""From run directories to statistics, tables and figures. Reads files only: no framework is imported."""

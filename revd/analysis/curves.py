@@ -1,0 +1,88 @@
+"""Learning curves and what is read off them. Pure functions of arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from revd.analysis.runs import Array, Episodes
+
+# SB3's own `ep_rew_mean` is taken over so many episodes, so the live display and the tables agree.
+WINDOW = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A mean over seeds, and the smallest and largest of them: a range, not a confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Learning curves over seeds: `curves` (seeds, points) at `steps` (points,), their mean and range."""
+
+    steps: Array
+    curves: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+def recent_mean(episodes: Episodes, steps: Array, *, window: int = WINDOW) -> Array:
+    """
+    The mean return of the last `window` episodes that had ended by each of `steps`; NaN before the first.
+
+    While fewer have ended, the mean is over those.
+    """
+    _check_window(window)
+    last = np.searchsorted(episodes.steps, steps, side="right")
+    first = np.maximum(last - window, 0)
+    sums = np.concatenate([[0.0], np.cumsum(episodes.returns)])
+    count = last - first
+    return np.where(count > 0, (sums[last] - sums[first]) / np.maximum(count, 1), np.nan)
+
+
+def final_return(episodes: Episodes, *, window: int = WINDOW) -> float:
+    """The mean return of the last `window` episodes; NaN without any."""
+    _check_window(window)
+    return float(np.mean(episodes.returns[-window:])) if len(episodes.returns) else float("nan")
+
+
+def steps_to_reach(episodes: Episodes, threshold: float, *, window: int = WINDOW) -> float | None:
+    """
+    The environment steps after which the mean return of the last `window` episodes first reaches `threshold`.
+
+    Only full windows count, so that one lucky first episode is no success. None: never.
+    """
+    _check_window(window)
+    if len(episodes.returns) < window:
+        return None
+    means = np.convolve(episodes.returns, np.full(window, 1.0 / window), mode="valid")
+    reached = np.flatnonzero(means >= threshold)
+    return float(episodes.steps[window - 1 + reached[0]]) if len(reached) else None
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Mean and range of one number per seed."""
+    if not values:
+        raise ValueError("values must hold at least one number, got none")
+    return Interval(mean=float(np.mean(values)), low=float(np.min(values)), high=float(np.max(values)))
+
+
+def band(seeds: Sequence[Episodes], *, total_steps: int, points: int = 200, window: int = WINDOW) -> Band:
+    """The learning curves of several seeds on one grid, from the first point at which all have episodes."""
+    if not seeds:
+        raise ValueError("seeds must hold the episodes of at least one run, got none")
+    steps = np.linspace(0, total_steps, points + 1)[1:]
+    curves = np.stack([recent_mean(episodes, steps, window=window) for episodes in seeds])
+    known = ~np.isnan(curves).any(axis=0)
+    steps, curves = steps[known], curves[:, known]
+    return Band(steps=steps, curves=curves, mean=curves.mean(axis=0), low=curves.min(axis=0), high=curves.max(axis=0))
+
+
+def _check_window(window: int) -> None:
+    if window < 1:
+        raise ValueError(f"window must be at least 1, got {window}")

@@ -1,0 +1,48 @@
+"""One Gymnasium environment of a task."""
+
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+
+from revd.envs.native import QuietStart, silenced
+from revd.envs.tasks import TASKS, Task, find_task, require_installed
+from revd.envs.text import DropText, has_text
+from revd.names import unknown_name
+
+
+def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
+    """
+    An environment of a task, wrapped as its suite needs; its packages are imported now.
+
+    Atari games are not made one by one: ale-py steps and preprocesses a whole vector of them natively.
+    """
+    if isinstance(task, str):
+        task = find_task(task)
+    if task.suite == "atari":
+        raise ValueError(f"task {task.name!r} is made as a vector only, by revd.sb3.atari.AtariVecEnv")
+    register(task)
+    # Environments need not know of render modes, so the argument is left out where it is not needed.
+    env = gymnasium.make(task.gymnasium_id, **({} if render_mode is None else {"render_mode": render_mode}))
+    if task.suite == "bullet":
+        return QuietStart(env)
+    if task.suite == "minigrid":
+        from revd.envs.minigrid import OneHotImage
+
+        return OneHotImage(env)
+    return DropText(env) if has_text(env.observation_space) else env
+
+
+def register(task: Task) -> None:
+    """Let Gymnasium know the task's id; a ValueError where a package is missing or the id is unknown."""
+    require_installed(task)
+    if task.module is not None:
+        with silenced():
+            import_module(task.module)
+    try:
+        gymnasium.spec(task.gymnasium_id)
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv, ModuleNotFoundError) as error:
+        raise ValueError(
+            f"{unknown_name('task', task.name, [*gymnasium.registry, *TASKS])}"
+            " A task that another package registers is named with it, as in ale_py:ALE/Pong-v5."
+        ) from error

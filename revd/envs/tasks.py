@@ -1,0 +1,159 @@
+"""The tasks that have a name of ours, as data. Importing this loads none of their packages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal
+
+from revd.names import unknown_name
+
+Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium"]
+Extra = Literal["atari", "bullet", "minigrid"]
+
+#: What each extra of ours installs, by import name.
+PACKAGES: Mapping[Extra, tuple[str, ...]] = {
+    "atari": ("ale_py",),
+    "bullet": ("pybullet", "pybullet_envs_gymnasium"),
+    "minigrid": ("minigrid",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A task, where it comes from, and what it needs."""
+
+    name: str
+    """How it is asked for: `suite/task`, or any Gymnasium id."""
+    gymnasium_id: str
+    """The id under which Gymnasium knows it once `module` is imported."""
+    suite: Suite
+    """The family that it is made like; `gymnasium` for ids without a name of ours."""
+    description: str
+    """One line for listings."""
+    extra: Extra | None = None
+    """The extra of this package that installs it, None where nothing is needed."""
+    module: str | None = None
+    """The module whose import registers the id."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Import names of the packages it needs."""
+        return PACKAGES[self.extra] if self.extra is not None else ()
+
+
+def _atari(name: str, game: str, description: str) -> Task:
+    # The v5 ids are asked for the ROM's name only: frame skip and sticky actions are set by the vector environment.
+    return Task(
+        name=f"atari/{name}",
+        gymnasium_id=f"ALE/{game}-v5",
+        suite="atari",
+        description=description,
+        extra="atari",
+        module="ale_py",
+    )
+
+
+def _bullet(name: str, robot: str, description: str) -> Task:
+    return Task(
+        name=f"bullet/{name}",
+        gymnasium_id=f"{robot}BulletEnv-v0",
+        suite="bullet",
+        description=description,
+        extra="bullet",
+        module="pybullet_envs_gymnasium.gym_locomotion_envs",
+    )
+
+
+def _minigrid(name: str, level: str, description: str) -> Task:
+    return Task(
+        name=f"minigrid/{name}",
+        gymnasium_id=f"MiniGrid-{level}",
+        suite="minigrid",
+        description=description,
+        extra="minigrid",
+        module="minigrid",
+    )
+
+
+def _classic(name: str, gymnasium_id: str, description: str) -> Task:
+    return Task(name=f"classic/{name}", gymnasium_id=gymnasium_id, suite="classic", description=description)
+
+
+#: Every name of ours. The paper names Assault and Demon Attack only; the other four games are our choice.
+TASKS: Mapping[str, Task] = {
+    task.name: task
+    for task in (
+        _atari("assault", "Assault", "Shoot a mother ship's drones before the cannon overheats."),
+        _atari("battle-zone", "BattleZone", "Drive a tank seen from inside; enemies come from all sides."),
+        _atari("demon-attack", "DemonAttack", "Shoot demons that split and dive, wave after wave."),
+        _atari("kung-fu-master", "KungFuMaster", "Fight through the floors of a temple; a side-scroller."),
+        _atari("riverraid", "Riverraid", "Fly up a river, shoot, and refuel in time."),
+        _atari("space-invaders", "SpaceInvaders", "Shoot rows of invaders before they land."),
+        _bullet("ant", "Ant", "Four legs learn to run (8 joints)."),
+        Task(
+            name="bullet/cart-pole",
+            gymnasium_id="revd/BulletCartPole-v0",
+            suite="bullet",
+            description="Balance a pole by pushing its cart with a force of up to 10 N, 200 steps.",
+            extra="bullet",
+            module="revd.envs.cart_pole",
+        ),
+        _bullet("half-cheetah", "HalfCheetah", "A planar cheetah learns to run; it never falls out of the episode."),
+        _bullet("hopper", "Hopper", "A planar leg learns to hop (3 joints)."),
+        _bullet("humanoid", "Humanoid", "A humanoid learns to walk (17 joints)."),
+        _bullet("walker-2d", "Walker2D", "A planar pair of legs learns to walk (6 joints)."),
+        _classic("cart-pole", "CartPole-v1", "Balance a pole by pushing its cart left or right, 500 steps."),
+        _classic("mountain-car", "MountainCar-v0", "Rock a weak car up a hill; -1 a step until the flag."),
+        _minigrid("door-key-5x5", "DoorKey-5x5-v0", "Find the key, open the door, reach the goal; a small grid."),
+        _minigrid("door-key-8x8", "DoorKey-8x8-v0", "Find the key, open the door, reach the goal."),
+        _minigrid("door-key-16x16", "DoorKey-16x16-v0", "Find the key, open the door, reach the goal; a large grid."),
+        _minigrid(
+            "key-corridor-s3r1",
+            "KeyCorridorS3R1-v0",
+            "Find the key, unlock a room off the corridor, take the ball; 1 row.",
+        ),
+        _minigrid(
+            "key-corridor-s3r2",
+            "KeyCorridorS3R2-v0",
+            "Find the key, unlock a room off the corridor, take the ball; 2 rows.",
+        ),
+        _minigrid(
+            "key-corridor-s3r3",
+            "KeyCorridorS3R3-v0",
+            "Find the key, unlock a room off the corridor, take the ball; 3 rows.",
+        ),
+        _minigrid("multi-room-n2-s4", "MultiRoom-N2-S4-v0", "Open the doors of 2 rooms in a row, reach the goal."),
+        _minigrid("multi-room-n4-s5", "MultiRoom-N4-S5-v1", "Open the doors of 4 rooms in a row, reach the goal."),
+        _minigrid("multi-room-n6", "MultiRoom-N6-v0", "Open the doors of 6 rooms in a row, reach the goal."),
+    )
+}
+
+
+def find_task(name: str) -> Task:
+    """
+    The task of that name; any other string is taken as a Gymnasium id, as it is.
+
+    A name that begins like ours (`bullet/…`) and is none is a ValueError with the nearest ones.
+    """
+    if name in TASKS:
+        return TASKS[name]
+    suites = {task.suite for task in TASKS.values()}
+    if name.partition("/")[0] in suites:
+        raise ValueError(unknown_name("task", name, TASKS))
+    return Task(name=name, gymnasium_id=name, suite="gymnasium", description="A Gymnasium task, as it is.")
+
+
+def installed(task: Task) -> bool:
+    """Whether the packages that the task needs can be imported."""
+    return not _missing(task)
+
+
+def require_installed(task: Task) -> None:
+    """Raise a ValueError that says what to install, unless everything is there."""
+    missing = _missing(task)
+    if missing:
+        raise ValueError(f"task {task.name!r} needs {' and '.join(missing)}: pip install 'revd[{task.extra}]'")
+
+
+def _missing(task: Task) -> list[str]:
+    return [package for package in task.packages if find_spec(package) is None]

@@ -1,0 +1,1 @@
+"""Trainings as data: a config goes in, a run directory comes out."""

@@ -1,0 +1,173 @@
+"""What one training is, as data. Imports no framework, so that the command line answers at once."""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from revd.names import unknown_name
+
+Normalize = Literal["none", "observations", "rewards", "both"]
+NormalizeBonus = Literal["none", "rms"]
+DecayPer = Literal["rollout", "step"]
+
+NO_REWARD = "none"
+RUNS = Path("runs")
+
+
+class Parameters(dict[str, Any]):
+    """Named values of JSON's types, written on the command line as KEY=VALUE."""
+
+    @classmethod
+    def parse(cls, words: Iterable[str]) -> Self:
+        """`["k=5", "log=false"]` -> `{"k": 5, "log": False}`; what is not JSON is taken as text."""
+        found = cls()
+        for word in words:
+            key, separator, value = word.partition("=")
+            if not separator or not key.isidentifier():
+                raise ValueError(f"expected KEY=VALUE, as in k=5, got {word!r}")
+            if key in found:
+                raise ValueError(f"{key!r} is given twice: {key}={found[key]!r} and {word!r}")
+            found[key] = _parse_value(value)
+        return found
+
+    def words(self) -> list[str]:
+        """The inverse of `parse`."""
+        return [f"{key}={_write_value(value)}" for key, value in self.items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """One training: a task, an algorithm, an exploration reward, and a seed."""
+
+    task: str
+    """Gymnasium id, such as MountainCar-v0. A package's own tasks are named with it: ale_py:ALE/Pong-v5."""
+    algo: str = "ppo"
+    """Algorithm: ppo, a2c, trpo, recurrent-ppo or maskable-ppo (the last three come with sb3-contrib)."""
+    reward: str = "revd"
+    """Exploration reward, as listed by `revd rewards`, or none to train on the task's reward alone."""
+    steps: int = 100_000
+    """Environment steps, counted over all environments; the last rollout is completed."""
+    seed: int = 0
+    """Seed of the environments, the networks and the reward."""
+    output: Path | None = None
+    """Directory of the run. It must not hold a run already."""
+    n_envs: int = 10
+    """Copies of the environment that are stepped together."""
+    normalize: Normalize = "none"
+    """What of the task is scaled to unit variance while training: its observations, its rewards, or both."""
+    weight: float = 0.1
+    """Weight of the bonus in the first rollout."""
+    decay: float = 1e-5
+    """Fraction by which that weight shrinks, each rollout or each step."""
+    decay_per: DecayPer = "rollout"
+    """Whether the weight shrinks once a rollout or once an environment step."""
+    extrinsic_weight: float = 1.0
+    """Weight of the task's own reward; 0 trains on the bonus alone."""
+    normalize_bonus: NormalizeBonus = "none"
+    """rms divides the bonus by its running standard deviation."""
+    reward_params: Parameters = field(default_factory=Parameters)
+    """Parameters of the reward, such as k=5 alpha=0.3."""
+    algo_params: Parameters = field(default_factory=Parameters)
+    """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, … With auto, only networks for images go to a GPU."""
+    threads: int = 1
+    """CPU threads of torch. Networks for images gain from more; small ones lose, on a busy machine very much."""
+
+    def __post_init__(self) -> None:
+        for name in ("reward_params", "algo_params"):
+            object.__setattr__(self, name, Parameters(getattr(self, name)))
+        for name in ("task", "algo", "reward", "device"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} must not be empty")
+        _check_numbers(self)
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(unknown_name(f"value of {name}", getattr(self, name), get_args(choices)))
+        if self.reward == NO_REWARD and self.reward_params:
+            raise ValueError(f"reward_params are {self.reward_params.words()}, but reward 'none' takes none")
+        if self.reward == NO_REWARD and self.extrinsic_weight != 1:
+            raise ValueError(f"extrinsic_weight must be 1 with reward 'none', got {self.extrinsic_weight}")
+
+    @property
+    def method(self) -> str:
+        """How tables and figures call it: PPO, or PPO+REVD."""
+        return self.algo.upper() + ("" if self.reward == NO_REWARD else f"+{self.reward.upper()}")
+
+    @property
+    def directory(self) -> Path:
+        """Where the run is kept: `output`, or a place under `runs` that says what it is."""
+        if self.output is not None:
+            return self.output
+        task = re.sub(r"[^\w.+-]+", "-", self.task).strip(".-") or "task"
+        return RUNS / task / f"{self.algo}-{self.reward}-seed{self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON's types."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(TrainConfig)}
+        return values | {"output": None if self.output is None else str(self.output)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainConfig":
+        """The inverse of `to_dict`."""
+        names = [entry.name for entry in fields(TrainConfig)]
+        for name in values:
+            if name not in names:
+                raise ValueError(unknown_name("field of a training", name, names))
+        output = values.get("output")
+        return TrainConfig(**{**values, "output": None if output is None else Path(output)})
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "TrainConfig":
+        """The inverse of `to_json`."""
+        return cls.from_dict(json.loads(text))
+
+    def command(self) -> str:
+        """The command line that repeats this training; what has its default is left out."""
+        default = TrainConfig(task=self.task)
+        words = ["revd", "train", "--task", self.task]
+        for entry in fields(TrainConfig):
+            value = getattr(self, entry.name)
+            if value != getattr(default, entry.name):
+                flag = "--" + entry.name.replace("_", "-")
+                words += [flag, *(value.words() if isinstance(value, Parameters) else [str(value)])]
+        return shlex.join(words)
+
+
+_CHOICES = {"normalize": Normalize, "normalize_bonus": NormalizeBonus, "decay_per": DecayPer}
+
+
+def _check_numbers(config: TrainConfig) -> None:
+    for name, smallest in {"steps": 1, "n_envs": 1, "threads": 1, "seed": 0}.items():
+        if getattr(config, name) < smallest:
+            raise ValueError(f"{name} must be at least {smallest}, got {getattr(config, name)}")
+    if config.seed + config.n_envs > 2**32:
+        raise ValueError(f"seed must lie below 2**32 - n_envs, got {config.seed}")
+    for name in ("weight", "extrinsic_weight"):
+        if not (math.isfinite(getattr(config, name)) and getattr(config, name) >= 0):
+            raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(config, name)}")
+    if not 0 <= config.decay <= 1:
+        raise ValueError(f"decay must lie in [0, 1], got {config.decay}")
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _write_value(value: Any) -> str:
+    # Text goes bare where it reads back as itself, and quoted where it would read back as a number or a list.
+    if isinstance(value, str) and _parse_value(value) == value:
+        return value
+    return json.dumps(value)

@@ -1,0 +1,173 @@
+"""Many trainings on this machine: one process each, so many at a time, watched through their status files."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from revd.experiments.config import TrainConfig
+from revd.experiments.rundir import RunDirectory, Status
+
+WORKER = (sys.executable, "-m", "revd.experiments.worker")
+SECONDS_TO_STOP = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A training and how far it is."""
+
+    config: TrainConfig
+    status: Status
+
+
+Watch = Callable[[Sequence[Run]], None]
+
+
+def launch(
+    configs: Sequence[TrainConfig],
+    *,
+    jobs: int,
+    watch: Watch,
+    interval: float = 0.5,
+    worker: Sequence[str] = WORKER,
+) -> list[Run]:
+    """
+    Train all `configs`, `jobs` at a time, and return how each ended.
+
+    A run that fails leaves the others alone. `watch` sees all of them every `interval` seconds and once at the
+    end. What a run prints goes to `log.txt` in its directory. An interrupt ends the running ones, then goes on.
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}")
+    _check_directories(configs)
+    processes = [_Process(config, worker) for config in configs]
+    with _interrupt_on_termination(), _stopped_at_last(processes):
+        while True:
+            _start_waiting(processes, jobs)
+            runs = [process.look() for process in processes]
+            watch(runs)
+            if all(process.ended for process in processes):
+                return runs
+            time.sleep(interval)
+
+
+def _check_directories(configs: Sequence[TrainConfig]) -> None:
+    seen: set[Path] = set()
+    for config in configs:
+        RunDirectory(config.directory).require_unused()
+        if config.directory in seen:
+            raise ValueError(f"two of the runs have the same output {str(config.directory)!r}")
+        seen.add(config.directory)
+
+
+def _start_waiting(processes: Sequence["_Process"], jobs: int) -> None:
+    free = jobs - sum(process.running for process in processes)
+    for process in [process for process in processes if not process.started][: max(free, 0)]:
+        process.start()
+
+
+class _Process:
+    """One worker, and what can be known about it from outside."""
+
+    def __init__(self, config: TrainConfig, worker: Sequence[str]) -> None:
+        self._config = config
+        self._worker = list(worker)
+        self._directory = RunDirectory(config.directory)
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._process is not None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def ended(self) -> bool:
+        return self.started and not self.running
+
+    def start(self) -> None:
+        self._directory.path.mkdir(parents=True, exist_ok=True)
+        with self._directory.log.open("w") as log:
+            # A session of its own: Ctrl-C reaches only us, and we end the workers in order.
+            self._process = subprocess.Popen(
+                self._worker,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Before torch loads: a pool as large as the machine in every process would choke it.
+                env={**os.environ, "OMP_NUM_THREADS": str(self._config.threads)},
+                start_new_session=True,
+                text=True,
+            )
+        assert self._process.stdin is not None
+        # A worker that is gone already cannot read; `look` will say why it went.
+        with suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(self._config.to_json())
+
+    def look(self) -> Run:
+        status = Status(state="waiting", total_steps=self._config.steps)
+        if self._process is not None:
+            code = self._process.poll()
+            status = self._directory.read_status() or replace(status, state="running")
+            if code is not None and status.state == "running":
+                # It ended without saying so: a wrong config, or it was killed.
+                status = replace(status, state="failed", error=self._last_words(code))
+                if self._directory.run.exists():
+                    self._directory.finish(status)
+        return Run(config=self._config, status=status)
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(timeout=SECONDS_TO_STOP)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def ask_to_stop(self) -> None:
+        if self._process is not None and self.running:
+            self._process.terminate()
+
+    def _last_words(self, code: int) -> str:
+        lines = self._directory.log.read_text(errors="replace").strip().splitlines()
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return lines[-1].strip() if lines else f"exit code {code}"
+
+
+@contextmanager
+def _stopped_at_last(processes: Sequence[_Process]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.ask_to_stop()
+        for process in processes:
+            process.stop()
+
+
+@contextmanager
+def _interrupt_on_termination() -> Iterator[None]:
+    """Treat being asked to end as Ctrl-C, which ends the workers; only the main thread can listen for it."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

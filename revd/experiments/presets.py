@@ -1,0 +1,104 @@
+"""The paper's hyperparameters as data, table by table (Yuan et al., 2022, appendix).
+
+Where the paper is silent or contradicts itself, docs/reproduction.md says what was decided and why.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from revd.names import unknown_name
+
+#: What the four hyperparameter tables share. The policy's clip range is not given; 0.2 is PPO's own.
+_PPO = {
+    "learning_rate": 3e-4,
+    "gae_lambda": 0.95,
+    "vf_coef": 0.5,
+    "max_grad_norm": 0.5,
+    "clip_range_vf": 0.2,
+    "clip_range": 0.2,
+    "batch_size": 64,
+    "n_epochs": 5,
+    "gamma": 0.99,
+}
+#: SB3's A2C takes one full-batch step, so the tables' batch size and value clipping have no counterpart; the
+#: tables' Adam replaces SB3's RMSprop.
+_A2C = {
+    "learning_rate": 3e-4,
+    "gae_lambda": 0.95,
+    "ent_coef": 0.01,
+    "vf_coef": 0.5,
+    "max_grad_norm": 0.5,
+    "gamma": 0.99,
+    "use_rms_prop": False,
+}
+
+#: Tables "Hyperparameters of PPO+REVD / A2C+REVD for Atari / PyBullet experiments", the algorithms' rows.
+ALGORITHMS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
+    {
+        ("atari", "ppo"): {**_PPO, "n_steps": 256, "ent_coef": 0.05},
+        ("atari", "a2c"): {**_A2C, "n_steps": 32},
+        ("bullet", "ppo"): {**_PPO, "n_steps": 128, "ent_coef": 0.01},
+        ("bullet", "a2c"): {**_A2C, "n_steps": 8},
+    }
+)
+
+#: The same tables' rows about the training as a whole, and the networks of tables "CNN-based" and "MLP-based".
+SUITES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
+    {
+        "atari": {"steps": 10_000_000, "n_envs": 10, "normalize": "none", "network": "paper"},
+        "bullet": {"steps": 2_000_000, "n_envs": 10, "normalize": "both", "network": "paper"},
+    }
+)
+
+_EMBEDDING = {"atari": 128, "bullet": 64}
+_NEIGHBORS = {"atari": 5, "bullet": 3}
+
+#: The tables' rows about REVD, and the appendix's paragraphs "RE3" and "RIDE".
+REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
+    {
+        (suite, reward): preset
+        for suite in SUITES
+        for reward, preset in {
+            "revd": {
+                "weight": 0.1,
+                "decay": 1e-5,
+                "reward_params": {
+                    "embedding_size": _EMBEDDING[suite],
+                    "k": _NEIGHBORS[suite],
+                    "alpha": 0.5,
+                    "eps": 1e-4,
+                },
+            },
+            "re3": {
+                "weight": 0.05,
+                "decay": 1e-5,
+                "reward_params": {"embedding_size": _EMBEDDING[suite], "k": 5, "log": False},
+            },
+            "ride": {
+                "weight": 0.1,
+                "decay": 1e-5,
+                "reward_params": {"embedding_size": _EMBEDDING[suite], "inverse": False, "learning_rate": 3e-4},
+            },
+            "none": {},
+        }.items()
+    }
+)
+
+PRESETS = ("none", "paper")
+
+
+def preset_fields(preset: str, *, suite: str | None, algo: str, reward: str) -> dict[str, Any]:
+    """The fields of a `TrainConfig` that a preset sets for a task's suite, an algorithm and a reward."""
+    if preset not in PRESETS:
+        raise ValueError(unknown_name("preset", preset, PRESETS))
+    if preset == "none":
+        return {}
+    if suite not in SUITES:
+        raise ValueError("preset 'paper' covers the tasks atari/… and bullet/…; `revd tasks` lists them")
+    if (suite, algo) not in ALGORITHMS:
+        raise ValueError(f"preset 'paper' covers ppo and a2c, not {algo!r}")
+    if (suite, reward) not in REWARDS:
+        raise ValueError(f"preset 'paper' covers the rewards revd, re3, ride and none, not {reward!r}")
+    return {**SUITES[suite], **REWARDS[suite, reward], "algo_params": dict(ALGORITHMS[suite, algo])}

@@ -1,0 +1,174 @@
+"""The run directory: everything one training leaves behind, and the only place that knows its file names."""
+
+import csv
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from revd.experiments.config import TrainConfig
+
+State = Literal["waiting", "running", "finished", "failed"]
+EPISODE_COLUMNS = ("steps", "return", "length", "env")
+_PACKAGES = ("revd", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """How far a run is, small enough to be rewritten every second."""
+
+    state: State
+    steps: int = 0
+    total_steps: int = 0
+    episode_return: float | None = None
+    bonus_share: float | None = None
+    steps_per_second: float | None = None
+    error: str | None = None
+
+
+class RunDirectory:
+    """Paths and small files of one run. Files are replaced whole, so that readers never see half of one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        self.run = path / "run.json"
+        self.status = path / "status.json"
+        self.episodes = path / "episodes.csv"
+        self.model = path / "model.zip"
+        self.normalization = path / "normalization.safetensors"
+        self.bonus = path / "bonus.safetensors"
+        self.log = path / "log.txt"
+
+    def require_unused(self) -> None:
+        """Refuse a directory that already holds a run: results are never overwritten."""
+        if self.config.exists():
+            raise FileExistsError(
+                f"output {str(self.path)!r} already holds a run, which is never overwritten; "
+                "choose another with --output, or remove that one first"
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise FileExistsError(f"output {str(self.path)!r} is a file; it must be a directory")
+
+    def create(self, config: TrainConfig, *, resolved: Mapping[str, Any]) -> None:
+        """Start a run: what it is, with what software, and that it runs."""
+        self.require_unused()
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_json(self.config, {**config.to_dict(), "resolved": dict(resolved)})
+        write_json(self.run, {"state": "running", **describe_software(), "repeat": config.command()})
+        self.write_status(Status(state="running", total_steps=config.steps))
+
+    def finish(self, status: Status, *, traceback: str | None = None) -> None:
+        """End a run, well or not; where it broke in our own code, `traceback` says where."""
+        self.write_status(status)
+        ended: dict[str, Any] = {"state": status.state, "error": status.error, "finished": now()}
+        if traceback is not None:
+            ended["traceback"] = traceback.splitlines()
+        write_json(self.run, {**json.loads(self.run.read_text()), **ended})
+
+    def write_status(self, status: Status) -> None:
+        """Replace `status.json`."""
+        write_json(self.status, asdict(status))
+
+    def read_status(self) -> Status | None:
+        """What `status.json` says; None before there is one."""
+        try:
+            return Status(**json.loads(self.status.read_text()))
+        except FileNotFoundError:
+            return None
+
+
+class EpisodeLog:
+    """`episodes.csv`: one line for each finished episode, flushed as it is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: TextIO = path.open("w", newline="")
+        self._writer = csv.writer(self._file)
+        self._write(EPISODE_COLUMNS)
+
+    def write(self, *, steps: int, episode_return: float, length: int, env: int) -> None:
+        """Add an episode."""
+        self._write((steps, episode_return, length, env))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, row: tuple[object, ...]) -> None:
+        self._writer.writerow(row)
+        self._file.flush()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Gives another name to write to, and moves that file into place once it is complete."""
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write readable JSON that every parser accepts: numbers that are not finite become null."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(_plain(values), indent=2, allow_nan=False) + "\n")
+
+
+def describe_software() -> dict[str, Any]:
+    """The command line, the versions, and the state of the working tree one is in."""
+    versions = {name: found for name in _PACKAGES if (found := _version(name)) is not None}
+    commit = _git("rev-parse", "HEAD")
+    changes = _git("status", "--porcelain")
+    return {
+        "started": now(),
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": versions,
+        "git": {"commit": commit, "dirty": None if changes is None else bool(changes)},
+    }
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says about the current directory; None without git, a repository, or a first commit."""
+    try:
+        answer = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    # Classes and schedules among an algorithm's defaults have no JSON; their name says what they were.
+    return getattr(value, "__name__", str(value))

@@ -1,0 +1,112 @@
+"""The on-policy algorithms of Stable-Baselines3 and sb3-contrib, by name."""
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.vec_env import VecEnv
+
+from revd.names import unknown_name
+from revd.spaces import image_channel_axis
+
+ALGORITHMS: Mapping[str, tuple[str, str]] = {
+    "ppo": ("stable_baselines3", "PPO"),
+    "a2c": ("stable_baselines3", "A2C"),
+    "trpo": ("sb3_contrib", "TRPO"),
+    "recurrent-ppo": ("sb3_contrib", "RecurrentPPO"),
+    "maskable-ppo": ("sb3_contrib", "MaskablePPO"),
+}
+
+# SB3's 2048 steps suit one environment. With ten of them, 10,000 steps would be half a rollout, and rewards
+# that compare a rollout with the one before would never pay; the paper collects 256 steps from each of ten.
+ROLLOUT_STEPS: Mapping[str, int] = {"ppo": 256, "trpo": 256, "maskable-ppo": 256}
+
+_SET_ELSEWHERE = frozenset({"self", "env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
+
+
+def algorithm_class(algo: str) -> type[OnPolicyAlgorithm]:
+    """The class behind a name; those of sb3-contrib are imported only when asked for."""
+    if algo not in ALGORITHMS:
+        raise ValueError(unknown_name("algo", algo, ALGORITHMS))
+    package, name = ALGORITHMS[algo]
+    try:
+        module = import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise ValueError(f"algo {algo!r} needs {package}: pip install {package.replace('_', '-')}") from error
+    found: type[OnPolicyAlgorithm] = getattr(module, name)
+    return found
+
+
+def algorithm_parameters(
+    algo: str, observation_space: spaces.Space[Any], overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All hyperparameters of an algorithm: the library's defaults, ours where they differ, `overrides`."""
+    signature = inspect.signature(algorithm_class(algo)).parameters
+    defaults = {name: entry.default for name, entry in signature.items() if name not in _SET_ELSEWHERE}
+    defaults["policy"] = policy_name(algo, observation_space)
+    for name in overrides:
+        if name not in defaults:
+            raise ValueError(unknown_name(f"parameter of {algo}", name, defaults, listed=40))
+    if algo in ROLLOUT_STEPS:
+        defaults["n_steps"] = ROLLOUT_STEPS[algo]
+    return {**defaults, **overrides}
+
+
+def policy_name(algo: str, observation_space: spaces.Space[Any]) -> str:
+    """The kind of policy network that suits a space, by SB3's name; for recurrent-ppo its LSTM variant."""
+    # Images too small for three convolutions (SB3's network needs what the encoder's does) go through the MLP.
+    if isinstance(observation_space, spaces.Dict):
+        name = "MultiInputPolicy"
+    elif is_image_space(observation_space) and image_channel_axis(observation_space) is not None:
+        name = "CnnPolicy"
+    else:
+        name = "MlpPolicy"
+    return name.replace("Policy", "LstmPolicy") if algo == "recurrent-ppo" else name
+
+
+def make_algorithm(
+    algo: str, env: VecEnv, *, seed: int, device: str = "auto", parameters: Mapping[str, Any] | None = None
+) -> OnPolicyAlgorithm:
+    """
+    An algorithm ready to learn in `env`.
+
+    `parameters` are the constructor's own hyperparameters; the policy is chosen by the observation space unless
+    they name one. With `device="auto"` only convolutional policies go to a GPU: small networks are faster
+    without it.
+    """
+    arguments = algorithm_parameters(algo, env.observation_space, parameters or {})
+    if device == "auto" and not str(arguments["policy"]).startswith("Cnn"):
+        device = "cpu"
+    _check_device(device)
+    try:
+        return algorithm_class(algo)(env=env, seed=seed, device=device, **arguments)
+    except (AssertionError, TypeError) as error:
+        # SB3 states its requirements on spaces and values as assertions.
+        raise ValueError(f"algo {algo!r} cannot be built with {dict(parameters or {})}: {error}") from error
+
+
+def learn_arguments(model: OnPolicyAlgorithm) -> dict[str, Any]:
+    """What `learn` needs besides: MaskablePPO insists on action masks unless told that there are none."""
+    if type(model).__name__ != "MaskablePPO":
+        return {}
+    from sb3_contrib.common.maskable.utils import is_masking_supported
+
+    env = model.get_env()
+    return {"use_masking": env is not None and is_masking_supported(env)}
+
+
+def _check_device(device: str) -> None:
+    """Refuse what torch does not know, and a GPU that is not there: SB3 would quietly take the CPU instead."""
+    try:
+        found = torch.device("cpu" if device == "auto" else device)
+    except RuntimeError as error:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:NUMBER, got {device!r}") from error
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {device!r} is not there; torch sees {torch.cuda.device_count()} GPUs")

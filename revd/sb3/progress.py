@@ -1,0 +1,107 @@
+"""Callbacks that tell how a training goes, to whoever wants to know: a progress bar, a file, a test."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.utils import safe_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """
+    Where a training stands after a rollout.
+
+    `episode_return` is the mean of the task's own return over the last episodes (100, unless the algorithm was
+    told otherwise), None before the first has ended. The numbers of the bonus are None when there is none.
+    """
+
+    steps: int
+    total_steps: int
+    steps_per_second: float
+    episode_return: float | None = None
+    bonus_share: float | None = None
+    bonus_mean: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """One finished episode with the task's own return. `steps` counts those of all environments until then."""
+
+    steps: int
+    episode_return: float
+    length: int
+    env: int
+
+
+class BonusSource(Protocol):
+    """What is read of an intrinsic-reward callback: the numbers of its last rollout."""
+
+    @property
+    def latest(self) -> Mapping[str, float]:
+        """At least `bonus_share` and `bonus_mean`; empty before the first rollout."""
+
+
+class ProgressCallback(BaseCallback):
+    """
+    Calls `report` with a `Progress` after each rollout.
+
+    In a list of callbacks it belongs after the intrinsic reward's, whose numbers it then reads for the same
+    rollout.
+    """
+
+    def __init__(
+        self, report: Callable[[Progress], None], *, total_steps: int, intrinsic: BonusSource | None = None
+    ) -> None:
+        super().__init__()
+        self._report = report
+        self._total_steps = total_steps
+        self._intrinsic = intrinsic
+        self._started = 0.0
+        self._steps_before = 0
+
+    def _on_training_start(self) -> None:
+        self._started = time.perf_counter()
+        self._steps_before = self.model.num_timesteps
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        elapsed = max(time.perf_counter() - self._started, 1e-9)
+        returns = [episode["r"] for episode in self.model.ep_info_buffer or ()]
+        bonus: Mapping[str, float] = self._intrinsic.latest if self._intrinsic is not None else {}
+        self._report(
+            Progress(
+                steps=self.num_timesteps,
+                total_steps=self._total_steps,
+                steps_per_second=(self.num_timesteps - self._steps_before) / elapsed,
+                episode_return=float(safe_mean(returns)) if returns else None,
+                bonus_share=bonus.get("bonus_share"),
+                bonus_mean=bonus.get("bonus_mean"),
+            )
+        )
+
+
+class EpisodeCallback(BaseCallback):
+    """Calls `report` with every episode that a Monitor has seen end."""
+
+    def __init__(self, report: Callable[[Episode], None]) -> None:
+        super().__init__()
+        self._report = report
+
+    def _on_step(self) -> bool:
+        for env, info in enumerate(self.locals["infos"]):
+            if "episode" in info:
+                episode = info["episode"]
+                self._report(
+                    Episode(
+                        steps=self.num_timesteps,
+                        episode_return=float(episode["r"]),
+                        length=int(episode["l"]),
+                        env=env,
+                    )
+                )
+        return True

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from revd.analysis.curves import Interval, band, final_return, interval, recent_mean, steps_to_reach
+from revd.analysis.runs import Episodes
+from tests.analysis.support import episodes
+
+
+def naive_recent_mean(given, step, window):
+    ended = [value for at, value in zip(given.steps, given.returns, strict=True) if at <= step]
+    return np.mean(ended[-window:]) if ended else np.nan
+
+
+@pytest.mark.parametrize("window", [1, 3, 100])
+def test_recent_mean_equals_a_naive_loop(window):
+    generator = np.random.default_rng(0)
+    given = Episodes(steps=np.sort(generator.integers(50, 300, 60)).astype(float), returns=generator.normal(size=60))
+    grid = np.arange(0.0, 350.0, 7)
+    expected = [naive_recent_mean(given, step, window) for step in grid]
+    np.testing.assert_allclose(recent_mean(given, grid, window=window), expected)
+
+
+def test_no_episode_has_no_mean():
+    assert np.isnan(recent_mean(episodes(), np.array([5.0]))).all()
+    assert np.isnan(final_return(episodes()))
+
+
+def test_final_return_is_the_mean_of_the_last_ones():
+    assert final_return(episodes(0, 10, 20), window=2) == 15
+    assert final_return(episodes(0, 10, 20), window=100) == 10
+
+
+def test_steps_to_reach_is_the_first_full_window():
+    given = episodes(100, -200, -100, -100, -200, 0, 0)
+    assert steps_to_reach(given, -50, window=2) == 20, "reaching it exactly counts"
+    assert steps_to_reach(given, 100, window=1) == 10
+    assert steps_to_reach(given, -0.0, window=2) == 70
+    assert steps_to_reach(given, 50, window=2) is None
+
+
+def test_a_lucky_first_episode_is_no_success():
+    assert steps_to_reach(episodes(0), -150, window=2) is None
+    assert steps_to_reach(episodes(0, -400, -200), -150, window=3) is None
+    assert steps_to_reach(episodes(0, -200, -200), -150, window=3) == 30
+
+
+def test_interval_is_the_range():
+    assert interval([3.0, 1.0, 8.0]) == Interval(mean=4.0, low=1.0, high=8.0)
+    with pytest.raises(ValueError, match="at least one number"):
+        interval([])
+
+
+def test_a_band_is_mean_and_range_on_a_common_grid():
+    curve = band([episodes(0, 2, 4), episodes(10, 10, 10)], total_steps=40, points=4, window=1)
+    np.testing.assert_array_equal(curve.steps, [10, 20, 30, 40])
+    np.testing.assert_array_equal(curve.curves, [[0, 2, 4, 4], [10, 10, 10, 10]])
+    np.testing.assert_array_equal(curve.mean, [5, 6, 7, 7])
+    np.testing.assert_array_equal(curve.low, [0, 2, 4, 4])
+    np.testing.assert_array_equal(curve.high, [10, 10, 10, 10])
+
+
+def test_a_band_starts_where_all_seeds_have_episodes():
+    late = Episodes(steps=np.array([25.0]), returns=np.array([1.0]))
+    np.testing.assert_array_equal(band([episodes(0), late], total_steps=40, points=4).steps, [30, 40])
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="at least one run"):
+        band([], total_steps=10)
+    for function in (final_return, lambda given, window: steps_to_reach(given, 0, window=window)):
+        with pytest.raises(ValueError, match="window must be at least 1, got 0"):
+            function(episodes(1), window=0)

@@ -1,0 +1,134 @@
+import json
+import shlex
+from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
+
+import pytest
+
+from revd.experiments.config import Parameters, TrainConfig
+
+FULL = TrainConfig(
+    task="ale_py:ALE/Pong-v5",
+    algo="a2c",
+    reward="ride",
+    steps=7,
+    seed=3,
+    output=Path("some where/run"),
+    n_envs=2,
+    normalize="both",
+    weight=0.5,
+    decay=0.01,
+    decay_per="step",
+    extrinsic_weight=0.0,
+    normalize_bonus="rms",
+    reward_params=Parameters(k=5, log=False, boundary="episode", name="5"),
+    algo_params=Parameters(policy_kwargs={"net_arch": [8]}, learning_rate=3e-4),
+    device="cpu",
+    threads=2,
+)
+
+
+def test_the_full_config_leaves_nothing_at_its_default():
+    default = TrainConfig(task="CartPole-v1")
+    assert all(getattr(FULL, entry.name) != getattr(default, entry.name) for entry in fields(TrainConfig))
+
+
+@pytest.mark.parametrize("config", [FULL, TrainConfig(task="CartPole-v1")])
+def test_json_round_trips(config):
+    assert TrainConfig.from_json(config.to_json()) == config
+    assert json.loads(config.to_json())["task"] == config.task
+
+
+def test_json_with_an_unknown_field_is_refused():
+    with pytest.raises(ValueError, match="unknown field of a training 'seeds'; did you mean 'seed'"):
+        TrainConfig.from_dict({"task": "CartPole-v1", "seeds": 3})
+
+
+def test_configs_cannot_be_changed_and_copy_their_parameters():
+    given = Parameters(k=5)
+    config = TrainConfig(task="CartPole-v1", reward_params=given)
+    given["k"] = 6
+    assert config.reward_params == {"k": 5}
+    with pytest.raises(FrozenInstanceError):
+        config.seed = 1
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("k=5", 5),
+        ("x=3e-4", 3e-4),
+        ("x=true", True),
+        ("x=null", None),
+        ("x=[1, 2]", [1, 2]),
+        ("x=episode", "episode"),
+        ('x="5"', "5"),
+        ("x=a=b", "a=b"),
+        ("x=", ""),
+        ("x=__import__('os')", "__import__('os')"),
+    ],
+)
+def test_values_are_json_or_else_text(word, value):
+    parsed = Parameters.parse([word])
+    assert list(parsed.values()) == [value]
+    assert Parameters.parse(parsed.words()) == parsed
+
+
+@pytest.mark.parametrize("word", ["k", "=5", "a b=3", "--k=3"])
+def test_words_that_are_no_assignment_are_refused(word):
+    with pytest.raises(ValueError, match="expected KEY=VALUE"):
+        Parameters.parse([word])
+
+
+def test_a_parameter_given_twice_is_refused():
+    with pytest.raises(ValueError, match="'k' is given twice"):
+        Parameters.parse(["k=5", "k=6"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": ""}, "task must not be empty"),
+        ({"steps": 0}, "steps must be at least 1, got 0"),
+        ({"n_envs": 0}, "n_envs must be at least 1, got 0"),
+        ({"threads": 0}, "threads must be at least 1, got 0"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": 2**32}, r"seed must lie below 2\*\*32"),
+        ({"weight": -0.1}, "weight must be a finite number of at least 0, got -0.1"),
+        ({"weight": float("nan")}, "weight must be a finite number"),
+        ({"extrinsic_weight": float("inf")}, "extrinsic_weight must be a finite number"),
+        ({"decay": 1.5}, r"decay must lie in \[0, 1\], got 1.5"),
+        ({"normalize": "reward"}, "unknown value of normalize 'reward'; did you mean 'rewards'"),
+        ({"normalize_bonus": "rmsd"}, "unknown value of normalize_bonus 'rmsd'; did you mean 'rms'"),
+        ({"decay_per": "episode"}, r"unknown value of decay_per 'episode' .*rollout, step"),
+        ({"reward": "none"}, "reward 'none' takes none"),
+        ({"reward": "none", "reward_params": {}}, "extrinsic_weight must be 1 with reward 'none', got 0"),
+    ],
+)
+def test_errors_name_argument_value_and_what_is_valid(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(FULL, **change)
+
+
+@pytest.mark.parametrize(
+    ("task", "folder"),
+    [("CartPole-v1", "CartPole-v1"), ("ALE/Pong-v5", "ALE-Pong-v5"), ("../../x y", "x-y"), ("/", "task")],
+)
+def test_default_directories_are_safe_names(task, folder):
+    config = TrainConfig(task=task, seed=4)
+    assert config.directory == Path("runs") / folder / "ppo-revd-seed4"
+
+
+def test_an_output_is_taken_as_it_is():
+    assert FULL.directory == Path("some where/run")
+
+
+def test_methods_are_named_as_in_papers():
+    assert FULL.method == "A2C+RIDE"
+    assert TrainConfig(task="CartPole-v1", reward="none").method == "PPO"
+
+
+def test_the_command_leaves_out_defaults():
+    assert TrainConfig(task="CartPole-v1", seed=3).command() == "revd train --task CartPole-v1 --seed 3"
+    words = shlex.split(FULL.command())
+    assert words[words.index("--output") + 1] == "some where/run"

@@ -1,0 +1,188 @@
+import json
+import os
+import signal
+import sys
+import threading
+from itertools import pairwise
+
+import pytest
+
+from revd.experiments.config import Parameters, TrainConfig
+from revd.experiments.launcher import launch
+from revd.experiments.rundir import RunDirectory, Status
+
+# Stands for the worker: imports nothing slow, and does what its task's name says.
+FAKE = """
+import json, os, signal, sys, time
+from pathlib import Path
+
+config = json.loads(sys.stdin.read())
+task, directory = config["task"], Path(config["output"])
+
+def status(state, steps):
+    values = {"state": state, "steps": steps, "total_steps": config["steps"]}
+    (directory / "new").write_text(json.dumps(values))
+    os.replace(directory / "new", directory / "status.json")
+
+if task == "wrong":
+    sys.exit("Traceback\\nValueError: wrong config")
+if task == "silent":
+    os._exit(3)
+print("threads", os.environ["OMP_NUM_THREADS"])
+(directory / "run.json").write_text("{}")
+status("running", 0)
+(directory / "pid").write_text(str(os.getpid()))
+started = time.time()
+if task == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+if task == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    (directory / "deaf").touch()
+if task in ("endless", "stubborn"):
+    time.sleep(60)
+time.sleep(0.2)
+(directory / "times.json").write_text(json.dumps([started, time.time()]))
+status("finished", config["steps"])
+"""
+WORKER = (sys.executable, "-c", FAKE)
+
+
+def configs(tmp_path, *tasks):
+    return [TrainConfig(task=task, steps=10, output=tmp_path / f"{index}-{task}") for index, task in enumerate(tasks)]
+
+
+def ignore(runs):
+    """A watch that looks away."""
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_all_runs_end_and_are_watched(tmp_path):
+    seen = []
+    runs = launch(configs(tmp_path, "a", "b", "c"), jobs=2, watch=seen.append, interval=0.02, worker=WORKER)
+    assert [run.status.state for run in runs] == ["finished"] * 3
+    assert seen[-1] == runs
+    states = [[run.status.state for run in look] for look in seen]
+    assert states[0] == ["running", "running", "waiting"]
+    assert ["finished", "finished", "running"] in states
+
+
+def test_no_more_than_so_many_at_a_time(tmp_path):
+    every = configs(tmp_path, "a", "b", "c")
+    launch(every, jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    times = [json.loads((config.directory / "times.json").read_text()) for config in every]
+    assert all(before[1] <= after[0] for before, after in pairwise(times))
+
+
+def test_a_failing_run_stops_no_other_and_says_why(tmp_path):
+    runs = launch(
+        configs(tmp_path, "wrong", "silent", "killed", "fine"), jobs=4, watch=ignore, interval=0.02, worker=WORKER
+    )
+    assert [run.status.state for run in runs] == ["failed", "failed", "failed", "finished"]
+    assert [run.status.error for run in runs[:3]] == [
+        "ValueError: wrong config",
+        "exit code 3",
+        "killed by SIGKILL",
+    ]
+    wrong, killed = RunDirectory(runs[0].config.directory), RunDirectory(runs[2].config.directory)
+    assert not wrong.config.exists(), "a wrong config leaves only its log, and can be corrected and tried again"
+    assert killed.read_status().state == "failed", "the file of a killed run no longer says running"
+    assert json.loads(killed.run.read_text())["error"] == "killed by SIGKILL"
+
+
+def test_output_goes_to_the_log_and_threads_to_the_environment(tmp_path):
+    (config,) = configs(tmp_path, "fine")
+    launch([config], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    assert RunDirectory(config.directory).log.read_text() == "threads 1\n"
+
+
+def test_an_interrupt_ends_the_workers(tmp_path):
+    every = configs(tmp_path, "endless", "endless", "fine")
+
+    def interrupt(runs):
+        if all((config.directory / "pid").exists() for config in every[:2]):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(every, jobs=2, watch=interrupt, interval=0.02, worker=WORKER)
+    pids = [int((config.directory / "pid").read_text()) for config in every[:2]]
+    assert not any(alive(pid) for pid in pids)
+    assert not every[2].directory.exists()
+
+
+def test_termination_is_an_interrupt(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminate(runs):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(configs(tmp_path, "endless"), jobs=1, watch=terminate, worker=WORKER)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_worker_that_does_not_listen_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr("revd.experiments.launcher.SECONDS_TO_STOP", 0.1)
+    (config,) = configs(tmp_path, "stubborn")
+
+    def interrupt(runs):
+        if (config.directory / "deaf").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch([config], jobs=1, watch=interrupt, interval=0.02, worker=WORKER)
+    assert not alive(int((config.directory / "pid").read_text()))
+
+
+def test_other_threads_can_launch_too(tmp_path):
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.extend(
+            launch(configs(tmp_path, "fine"), jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+        )
+    )
+    thread.start()
+    thread.join()
+    assert [run.status.state for run in found] == ["finished"]
+
+
+def test_wrong_use_is_refused_before_anything_starts(tmp_path):
+    every = configs(tmp_path, "a", "b")
+    with pytest.raises(ValueError, match="jobs must be at least 1, got 0"):
+        launch(every, jobs=0, watch=ignore)
+    with pytest.raises(ValueError, match="two of the runs have the same output"):
+        launch([every[0], every[0]], jobs=1, watch=ignore)
+    RunDirectory(every[1].directory).create(every[1], resolved={})
+    with pytest.raises(FileExistsError, match="already holds a run"):
+        launch(every, jobs=1, watch=ignore)
+    assert not every[0].directory.exists()
+
+
+def test_the_real_worker_trains(tmp_path):
+    config = TrainConfig(
+        task="CartPole-v1", steps=64, n_envs=2, output=tmp_path / "run", algo_params=Parameters(n_steps=32)
+    )
+    (run,) = launch([config], jobs=1, watch=ignore)
+    assert run.status.error is None
+    assert (run.status.state, run.status.steps) == ("finished", 64)
+    assert (config.directory / "model.zip").exists()
+
+
+def test_a_run_that_has_not_started_is_waiting(tmp_path):
+    seen = []
+    launch(configs(tmp_path, "a", "b"), jobs=1, watch=seen.append, interval=0.02, worker=WORKER)
+    assert seen[0][1].status == Status(state="waiting", total_steps=10)
+
+
+def test_a_worker_that_never_reads_its_config_fails_alone(tmp_path):
+    large = Parameters(policy_kwargs={"name": "x" * 1_000_000})
+    config = TrainConfig(task="a", output=tmp_path / "run", algo_params=large)
+    worker = (sys.executable, "-c", "raise SystemExit('cannot start')")
+    (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=worker)
+    assert (run.status.state, run.status.error) == ("failed", "cannot start")

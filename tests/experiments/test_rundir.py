@@ -1,0 +1,127 @@
+import json
+import subprocess
+
+import pytest
+
+from revd.experiments.config import TrainConfig
+from revd.experiments.rundir import (
+    EpisodeLog,
+    RunDirectory,
+    Status,
+    describe_software,
+    replacing,
+    write_json,
+)
+
+CONFIG = TrainConfig(task="CartPole-v1", steps=100)
+
+
+@pytest.fixture
+def run(tmp_path):
+    directory = RunDirectory(tmp_path / "a" / "run")
+    directory.create(CONFIG, resolved={"method": "PPO+REVD", "schedule": dict, "big": float("inf")})
+    return directory
+
+
+def test_a_new_run_says_what_it_is(run):
+    config = json.loads(run.config.read_text())
+    assert config.pop("resolved") == {"method": "PPO+REVD", "schedule": "dict", "big": None}
+    assert TrainConfig.from_dict(config) == CONFIG
+    described = json.loads(run.run.read_text())
+    assert described["state"] == "running"
+    assert described["repeat"] == CONFIG.command()
+    assert {"revd", "torch", "numpy", "gymnasium", "stable-baselines3"} <= described["versions"].keys()
+    assert run.read_status() == Status(state="running", total_steps=100)
+
+
+def test_a_run_ends_in_both_files(run):
+    run.finish(Status(state="failed", steps=5, error="ValueError: no"))
+    described = json.loads(run.run.read_text())
+    assert (described["state"], described["error"]) == ("failed", "ValueError: no")
+    assert described["started"] <= described["finished"]
+    assert run.read_status() == Status(state="failed", steps=5, error="ValueError: no")
+
+
+def test_a_run_is_never_overwritten(run):
+    before = run.config.read_text()
+    with pytest.raises(FileExistsError, match=r"already holds a run.*choose another with --output"):
+        RunDirectory(run.path).create(CONFIG, resolved={})
+    assert run.config.read_text() == before
+
+
+def test_a_directory_without_a_run_can_be_used(tmp_path):
+    (tmp_path / "log.txt").write_text("from the launcher")
+    RunDirectory(tmp_path).create(CONFIG, resolved={})
+    assert (tmp_path / "config.json").exists()
+
+
+def test_a_file_in_the_way_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError, match="is a file"):
+        RunDirectory(tmp_path / "file").require_unused()
+
+
+def test_no_status_yet(tmp_path):
+    assert RunDirectory(tmp_path).read_status() is None
+
+
+def break_while_replacing(path):
+    with replacing(path) as temporary:
+        temporary.write_text("ne")
+        assert path.read_text() == "old"
+        raise RuntimeError("broke")
+
+
+def test_files_are_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="broke"):
+        break_while_replacing(path)
+    assert path.read_text() == "old"
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_json_is_strict(tmp_path):
+    write_json(tmp_path / "x.json", {"nan": float("nan"), "nested": [{"inf": float("-inf")}, (1, True)]})
+    text = (tmp_path / "x.json").read_text()
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    assert json.loads(text) == {"nan": None, "nested": [{"inf": None}, [1, True]]}
+
+
+def test_episodes_are_on_disk_at_once(tmp_path):
+    log = EpisodeLog(tmp_path / "episodes.csv")
+    log.write(steps=10, episode_return=-1.5, length=5, env=1)
+    assert (tmp_path / "episodes.csv").read_text().split() == ["steps,return,length,env", "10,-1.5,5,1"]
+    log.close()
+
+
+def git(*words):
+    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y.z", *words], check=True, capture_output=True)
+
+
+def test_the_working_tree_is_described(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert describe_software()["git"] == {"commit": None, "dirty": None}
+    git("init")
+    (tmp_path / "file").write_text("")
+    assert describe_software()["git"] == {"commit": None, "dirty": True}
+    git("add", "file")
+    git("commit", "-m", "first")
+    clean = describe_software()["git"]
+    assert len(clean["commit"]) == 40
+    assert clean["dirty"] is False
+
+
+def test_without_git_nothing_is_known(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert describe_software()["git"] == {"commit": None, "dirty": None}
+
+
+def test_packages_that_are_not_there_are_left_out(monkeypatch):
+    monkeypatch.setattr("revd.experiments.rundir._PACKAGES", ("torch", "no-such-package"))
+    assert list(describe_software()["versions"]) == ["torch"]

@@ -1,0 +1,124 @@
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from sb3_contrib import TRPO, MaskablePPO, RecurrentPPO
+from sb3_contrib.common.wrappers import ActionMasker
+from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from revd.sb3.algorithms import (
+    algorithm_class,
+    algorithm_parameters,
+    learn_arguments,
+    make_algorithm,
+    policy_name,
+)
+from revd.sb3.environments import make_vec_env
+
+VECTOR = spaces.Box(-1, 1, (3,))
+IMAGE = spaces.Box(0, 255, (84, 84, 3), np.uint8)
+SMALL_IMAGE = spaces.Box(0, 255, (7, 7, 3), np.uint8)
+FIRST = spaces.Box(0, 255, (3, 40, 60), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("algo", "expected"),
+    [("ppo", PPO), ("a2c", A2C), ("trpo", TRPO), ("recurrent-ppo", RecurrentPPO), ("maskable-ppo", MaskablePPO)],
+)
+def test_every_name_builds_its_class(algo, expected):
+    model = make_algorithm(algo, make_vec_env("CartPole-v1", n_envs=2), seed=3)
+    assert type(model) is expected
+    assert model.seed == 3
+    assert model.n_envs == 2
+    assert str(model.device) == "cpu"
+
+
+def test_rollouts_are_short_enough_for_many_environments():
+    assert make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0).n_steps == 256
+    assert make_algorithm("a2c", make_vec_env("CartPole-v1"), seed=0).n_steps == 5
+
+
+def test_parameters_reach_the_algorithm():
+    parameters = {"n_steps": 64, "learning_rate": 0.01, "policy_kwargs": {"net_arch": [7]}}
+    model = make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, parameters=parameters)
+    assert model.n_steps == 64
+    assert model.learning_rate == 0.01
+    assert model.policy.mlp_extractor.policy_net[0].out_features == 7
+
+
+@pytest.mark.parametrize(
+    ("space", "expected"),
+    [
+        (VECTOR, "MlpPolicy"),
+        (spaces.Discrete(5), "MlpPolicy"),
+        (IMAGE, "CnnPolicy"),
+        (FIRST, "CnnPolicy"),
+        (SMALL_IMAGE, "MlpPolicy"),
+        (spaces.Dict(image=IMAGE, vector=VECTOR), "MultiInputPolicy"),
+    ],
+)
+def test_the_policy_fits_the_space(space, expected):
+    assert policy_name("ppo", space) == expected
+    assert policy_name("recurrent-ppo", space) == expected.replace("Policy", "LstmPolicy")
+
+
+def test_resolved_parameters_hold_defaults_and_overrides():
+    resolved = algorithm_parameters("a2c", VECTOR, {"gamma": 0.5, "policy": "Own"})
+    assert resolved["gamma"] == 0.5
+    assert resolved["policy"] == "Own"
+    assert resolved["vf_coef"] == 0.5
+    assert not {"env", "seed", "device", "self"} & set(resolved)
+
+
+def test_unknown_algorithm_names_the_nearest():
+    with pytest.raises(ValueError, match=r"unknown algo 'ppoo'; did you mean 'ppo'"):
+        algorithm_class("ppoo")
+
+
+def test_misspelt_parameter_names_the_nearest():
+    with pytest.raises(ValueError, match=r"unknown parameter of ppo 'n_stepss'; did you mean 'n_steps'"):
+        make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, parameters={"n_stepss": 3})
+
+
+@pytest.mark.parametrize("parameters", [{"n_steps": "many"}, {"n_steps": 0}])
+def test_impossible_values_are_value_errors(parameters):
+    with pytest.raises(ValueError, match="cannot be built with"):
+        make_algorithm("ppo", make_vec_env("CartPole-v1", n_envs=2), seed=0, parameters=parameters)
+
+
+def test_unsupported_action_space_is_a_value_error():
+    with pytest.raises(ValueError, match="algo 'maskable-ppo' cannot be built"):
+        make_algorithm("maskable-ppo", make_vec_env("Pendulum-v1"), seed=0)
+
+
+def test_missing_contrib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
+    with pytest.raises(ValueError, match="algo 'trpo' needs sb3_contrib: pip install sb3-contrib"):
+        algorithm_class("trpo")
+    assert algorithm_class("ppo") is PPO
+
+
+def test_a_broken_dependency_of_contrib_is_not_mistaken_for_contrib(monkeypatch):
+    def broken(package):
+        raise ModuleNotFoundError("No module named 'other'", name="other")
+
+    monkeypatch.setattr("revd.sb3.algorithms.import_module", broken)
+    with pytest.raises(ModuleNotFoundError, match="other"):
+        algorithm_class("trpo")
+
+
+@pytest.mark.parametrize(("device", "message"), [("cudda", "got 'cudda'"), ("cuda:99", "is not there")])
+def test_impossible_devices_are_refused(device, message):
+    with pytest.raises(ValueError, match=message):
+        make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, device=device)
+
+
+def test_only_maskable_ppo_is_told_about_masks():
+    masked = DummyVecEnv([lambda: ActionMasker(gymnasium.make("CartPole-v1"), lambda env: np.ones(2, bool))])
+    plain = make_vec_env("CartPole-v1")
+    assert learn_arguments(make_algorithm("maskable-ppo", masked, seed=0)) == {"use_masking": True}
+    assert learn_arguments(make_algorithm("maskable-ppo", plain, seed=0)) == {"use_masking": False}
+    assert learn_arguments(make_algorithm("ppo", plain, seed=0)) == {}

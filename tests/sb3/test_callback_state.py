@@ -1,0 +1,201 @@
+"""Going on: a second `learn()`, `save` and `load`, resets from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+
+from revd.sb3 import IntrinsicRewardCallback
+from tests.support.environments import counting_envs
+from tests.support.sb3 import flat_parameters, make_model, scripted_reward
+
+N_STEPS, N_ENVS = 6, 2
+ROLLOUT = N_STEPS * N_ENVS
+# Episodes of seven and five steps run across the rollouts of six.
+LENGTHS = ((7,), (5,))
+SETTINGS: dict[str, dict[str, Any]] = {
+    "revd": {"reward": "revd"},
+    "revd-episode": {"reward": "revd", "boundary": "episode", "normalize": "rms"},
+    "revd-warm-up": {"reward": "revd", "normalize_observations": True, "warmup": 30},
+    "re3-episode": {"reward": "re3", "boundary": "episode", "decay_per": "step", "decay": 0.01},
+    "ride": {"reward": "ride", "normalize": "rms", "batch_size": 5},
+    "ride-frozen": {"reward": "ride", "inverse": False},
+}
+
+
+def make_callback(settings: dict[str, Any]) -> IntrinsicRewardCallback:
+    return IntrinsicRewardCallback(**{"weight": 1.0, "decay": 0.1, "embedding_size": 4, **settings})
+
+
+def new_model(algo: str = "PPO", n_envs: int = N_ENVS, **arguments: Any) -> Any:
+    return make_model(algo, counting_envs(n_envs, lengths=LENGTHS, truncate=True), n_steps=N_STEPS, **arguments)
+
+
+def learn(model: Any, callback: Any, rollouts: int, *, reset: bool = False) -> Any:
+    return model.learn(rollouts * N_STEPS * model.n_envs, callback=callback, reset_num_timesteps=reset)
+
+
+def assert_same_state(first: IntrinsicRewardCallback, second: IntrinsicRewardCallback) -> None:
+    assert (first.rollouts, first.steps) == (second.rollouts, second.steps)
+    one, other = first.reward.state_dict(), second.reward.state_dict()
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize("algo", ["PPO", "RecurrentPPO"])
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_second_learn_goes_on_as_if_there_had_been_one(settings: dict[str, Any], algo: str) -> None:
+    whole_callback, parts_callback = make_callback(settings), make_callback(settings)
+    whole = learn(new_model(algo), whole_callback, 6, reset=True)
+    parts = learn(new_model(algo), parts_callback, 3, reset=True)
+    reward = parts_callback.reward
+    learn(parts, parts_callback, 3)
+    assert parts_callback.reward is reward
+    assert_same_state(whole_callback, parts_callback)
+    assert torch.equal(flat_parameters(whole), flat_parameters(parts))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_saved_and_loaded_it_goes_on_bit_by_bit(settings: dict[str, Any], when: str, tmp_path: Path) -> None:
+    """The model is trained on with another callback that loads the first one's file."""
+    whole_callback, saved, loaded = (make_callback(settings) for _ in range(3))
+    whole = learn(new_model(), whole_callback, 6, reset=True)
+    if when == "after":
+        # It has a past of its own, with other weights and memories, which must be forgotten.
+        learn(new_model(gamma=0.5), loaded, 2, reset=True)
+    parts = learn(new_model(), saved, 3, reset=True)
+    saved.save(tmp_path / "callback")
+    loaded.load(tmp_path / "callback")
+    learn(parts, loaded, 3)
+    assert_same_state(whole_callback, loaded)
+    assert torch.equal(flat_parameters(whole), flat_parameters(parts))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["callback"]
+
+
+def test_loading_restores_the_counts(tmp_path: Path) -> None:
+    first = make_callback({})
+    learn(new_model(), first, 4, reset=True)
+    first.save(tmp_path / "callback")
+    second = make_callback({})
+    second.load(tmp_path / "callback")
+    learn(new_model(), second, 1, reset=True)
+    assert (second.rollouts, second.steps) == (5, 5 * ROLLOUT)
+    assert second.latest["weight"] == pytest.approx(0.9**5, rel=1e-12)
+    assert int(second.reward.calls) == 5
+    assert second.latest["bonus_mean"] > 0  # compared with the segment in the file, though it is its first rollout
+
+
+def test_loading_into_an_instance(tmp_path: Path) -> None:
+    model = new_model()
+    first = IntrinsicRewardCallback(scripted_reward(model))
+    learn(model, first, 2, reset=True)
+    first.save(tmp_path / "callback")
+    second = IntrinsicRewardCallback(scripted_reward(model))
+    second.load(tmp_path / "callback")
+    assert (second.rollouts, second.steps, int(second.reward.calls)) == (2, 2 * ROLLOUT, 2)
+
+
+def test_there_is_nothing_to_save_before_training(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing to save before training has started"):
+        make_callback({}).save(tmp_path / "callback")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_envs", "message"),
+    [
+        ({"reward": "re3"}, N_ENVS, "holds the state of REVD, this callback's reward is RE3"),
+        ({"embedding_size": 5}, N_ENVS, "saved state of REVD does not fit this reward's parameters"),
+        ({}, N_ENVS + 1, "saved state of REVD does not fit this reward's parameters"),
+    ],
+    ids=["method", "size", "n_envs"],
+)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_file_that_does_not_fit(
+    settings: dict[str, Any], n_envs: int, message: str, when: str, tmp_path: Path
+) -> None:
+    first = make_callback({})
+    learn(new_model(), first, 2, reset=True)
+    first.save(tmp_path / "callback")
+    callback, model = make_callback(settings), new_model(n_envs=n_envs)
+    if when == "before":
+        callback.load(tmp_path / "callback")
+        with pytest.raises(ValueError, match=message):
+            learn(model, callback, 1, reset=True)
+        assert model.get_env().get_attr("steps_taken") == [0] * n_envs
+        return
+    learn(model, callback, 1, reset=True)
+    with pytest.raises(ValueError, match=message):
+        callback.load(tmp_path / "callback")
+    learn(model, callback, 1)
+    assert callback.rollouts == 2
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "model.zip").write_bytes(b"PK")
+    callback = make_callback({})
+    with pytest.raises(ValueError, match=r"is not a file that IntrinsicRewardCallback\.save wrote"):
+        callback.load(tmp_path / "model.zip")
+    learn(new_model(), callback, 1, reset=True)
+    assert callback.rollouts == 1
+
+
+def test_another_model_of_other_sizes_is_refused() -> None:
+    callback = make_callback({})
+    learn(new_model(), callback, 1, reset=True)
+    with pytest.raises(ValueError, match="made for n_envs 2, not 3"):
+        learn(new_model(n_envs=3), callback, 1, reset=True)
+
+
+def test_episodes_end_where_learn_resets_the_environments() -> None:
+    model = new_model()
+    reward = scripted_reward(model)
+    callback = IntrinsicRewardCallback(reward)
+    learn(model, callback, 2, reset=True)
+    learn(model, callback, 2, reset=True)
+    learn(model, callback, 2)
+    # Before rollouts 0 and 2; not before 4, where the third learn() went on in running episodes.
+    assert reward.ended_before == [0, 2]
+    assert callback.rollouts == 6
+
+
+def test_the_memory_of_an_episode_ends_with_a_reset() -> None:
+    callback = make_callback({"reward": "re3", "boundary": "episode"})
+    model = new_model()
+    learn(model, callback, 1, reset=True)
+    # Column 0 has run for six steps; column 1 has ended an episode after five.
+    assert callback.reward.memory.running_lengths.tolist() == [6, 1]
+    learn(model, callback, 1, reset=True)
+    # The counting environments begin new episodes: six steps of one, five and one of the other.
+    assert callback.reward.memory.running_lengths.tolist() == [6, 1]
+    learn(model, callback, 1)
+    # Column 0's episode ended one step later, five steps of the next have followed; column 1's ended after five.
+    assert callback.reward.memory.running_lengths.tolist() == [5, 2]
+
+
+class StopAfter(BaseCallback):
+    """Ends training in the middle of a rollout."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def _on_step(self) -> bool:
+        return self.n_calls < self.calls
+
+
+def test_a_rollout_cut_short_is_dropped() -> None:
+    model = new_model()
+    reward = scripted_reward(model, np.ones((N_STEPS, N_ENVS)))
+    callback = IntrinsicRewardCallback(reward)
+    learn(model, [callback, StopAfter(N_STEPS + 3)], 4, reset=True)
+    assert callback.rollouts == 1
+    learn(model, callback, 2, reset=True)
+    assert callback.rollouts == 3
+    assert [tuple(rollout.dones.shape) for rollout in reward.rollouts] == [(N_STEPS, N_ENVS)] * 3

@@ -1,0 +1,174 @@
+from typing import get_args
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from revd.experiments import config
+from revd.sb3.environments import (
+    Normalize,
+    load_normalization_state,
+    make_vec_env,
+    normalization_state,
+)
+
+
+class DictEnv(gymnasium.Env):
+    """An image, a position and a mode; one step an episode."""
+
+    observation_space = spaces.Dict(
+        image=spaces.Box(0, 255, (4, 4, 1), np.uint8),
+        position=spaces.Box(-100, 100, (2,)),
+        mode=spaces.Discrete(3),
+    )
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._observe(), {}
+
+    def step(self, action):
+        return self._observe(), 1.0, True, False, {}
+
+    def _observe(self):
+        position = self.np_random.normal(50, 5, 2).astype(np.float32)
+        return {"image": np.full((4, 4, 1), 7, np.uint8), "position": position, "mode": 1}
+
+
+@pytest.fixture
+def dict_task():
+    gymnasium.register("RevdTestDict-v0", entry_point=DictEnv)
+    yield "RevdTestDict-v0"
+    del gymnasium.registry["RevdTestDict-v0"]
+
+
+def play(env, steps):
+    """Act by a fixed generator and return all observations, rewards and infos."""
+    generator = np.random.default_rng(0)
+    seen = [env.reset()]
+    rewards, infos = [], []
+    for _ in range(steps):
+        actions = generator.integers(env.action_space.n, size=env.num_envs)
+        observation, reward, _, info = env.step(actions)
+        seen.append(observation)
+        rewards.append(reward)
+        infos += info
+    return seen, np.array(rewards), infos
+
+
+def test_equal_seeds_give_equal_environments_and_others_do_not():
+    first, _, _ = play(make_vec_env("CartPole-v1", n_envs=2, seed=5), 50)
+    again, _, _ = play(make_vec_env("CartPole-v1", n_envs=2, seed=5), 50)
+    other, _, _ = play(make_vec_env("CartPole-v1", n_envs=2, seed=6), 50)
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert not np.array_equal(first[0][0], first[0][1]), "environments of one vector differ from each other"
+
+
+def test_without_normalisation_there_is_no_wrapper():
+    env = make_vec_env("CartPole-v1", n_envs=3)
+    assert isinstance(env, DummyVecEnv)
+    assert env.num_envs == 3
+    assert normalization_state(env) == {}
+    load_normalization_state(env, {})
+
+
+@pytest.mark.parametrize(
+    ("normalize", "observations", "rewards"),
+    [("observations", True, False), ("rewards", False, True), ("both", True, True)],
+)
+def test_normalize_chooses_what_is_normalised(normalize, observations, rewards):
+    env = make_vec_env("CartPole-v1", normalize=normalize, gamma=0.5)
+    assert isinstance(env, VecNormalize)
+    assert (env.norm_obs, env.norm_reward, env.gamma) == (observations, rewards, 0.5)
+
+
+def test_monitors_report_the_tasks_own_return():
+    env = make_vec_env("CartPole-v1", n_envs=2, normalize="both")
+    _, rewards, infos = play(env, 200)
+    episodes = [info["episode"] for info in infos if "episode" in info]
+    assert not np.allclose(rewards, 1.0), "the policy sees normalised rewards"
+    assert episodes
+    assert all(episode["r"] == episode["l"] for episode in episodes)
+
+
+def test_only_real_numbers_of_a_dict_are_normalised(dict_task):
+    env = make_vec_env(dict_task, normalize="observations")
+    seen, _, _ = play(env, 200)
+    assert env.norm_obs_keys == ["position"]
+    assert seen[-1]["image"].dtype == np.uint8
+    assert np.abs([entry["position"] for entry in seen[20:]]).mean() < 2, "50 on average before"
+
+
+@pytest.mark.parametrize(("task", "normalize"), [("CartPole-v1", "both"), ("RevdTestDict-v0", "observations")])
+def test_statistics_go_on_where_they_stopped(task, normalize, dict_task):
+    old = make_vec_env(task, n_envs=2, seed=1, normalize=normalize)
+    play(old, 30)
+    new = make_vec_env(task, n_envs=2, seed=1, normalize=normalize)
+    state = normalization_state(old)
+    assert any(key.startswith("observations") for key in state)
+    assert all(isinstance(value, torch.Tensor) for value in state.values())
+    load_normalization_state(new, state)
+    assert normalization_state(new).keys() == state.keys()
+    for key, value in normalization_state(new).items():
+        torch.testing.assert_close(value, state[key], rtol=0, atol=0)
+    for env in (old, new):
+        env.seed(9)
+    first, first_rewards, _ = play(old, 10)
+    again, again_rewards, _ = play(new, 10)
+    np.testing.assert_array_equal(first_rewards, again_rewards)
+    if task == "CartPole-v1":
+        np.testing.assert_array_equal(first, again)
+
+
+def test_the_state_is_a_copy():
+    env = make_vec_env("CartPole-v1", normalize="both")
+    before = normalization_state(env)
+    play(env, 20)
+    assert float(before["observations.count"]) < float(normalization_state(env)["observations.count"])
+    assert float(before["returns"].abs().sum()) == 0
+
+
+def test_statistics_of_another_environment_are_refused():
+    state = normalization_state(make_vec_env("CartPole-v1", normalize="both"))
+    for env in (make_vec_env("Acrobot-v1", normalize="both"), make_vec_env("CartPole-v1")):
+        with pytest.raises(ValueError, match="do not fit this environment"):
+            load_normalization_state(env, state)
+
+
+@pytest.mark.parametrize("task", ["CartPol-v1", "CartPole-v9", "no_such_package:CartPole-v1"])
+def test_unknown_tasks_name_the_nearest(task):
+    with pytest.raises(ValueError, match=r"unknown task .* named with it, as in ale_py:"):
+        make_vec_env(task)
+
+
+def test_nearest_task_is_suggested():
+    with pytest.raises(ValueError, match="did you mean 'CartPole-v1'"):
+        make_vec_env("CartPol-v1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"normalize": "boht"}, "unknown value of normalize 'boht'; did you mean 'both'"),
+        ({"n_envs": 0}, "n_envs must be at least 1, got 0"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_vec_env("CartPole-v1", **arguments)
+
+
+def test_normalising_what_is_no_real_number_is_refused(monkeypatch, dict_task):
+    with pytest.raises(ValueError, match=r"normalize='both' needs observations of real numbers.*Discrete"):
+        make_vec_env("FrozenLake-v1", normalize="both")
+    monkeypatch.setattr(DictEnv, "observation_space", spaces.Dict(mode=spaces.Discrete(3)))
+    with pytest.raises(ValueError, match="needs observations of real numbers"):
+        make_vec_env(dict_task, normalize="observations")
+
+
+def test_the_config_knows_the_same_choices():
+    assert get_args(config.Normalize) == get_args(Normalize)

@@ -1,0 +1,214 @@
+"""From SB3's buffer to a `Rollout`: successors, actions, ends of episodes, rewards without bootstrap."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import VecEnvWrapper, VecFrameStack, VecNormalize
+
+from revd.sb3 import IntrinsicRewardCallback
+from revd.sb3.recorder import RolloutRecorder
+from tests.support.environments import TICK, counting_envs, show
+from tests.support.sb3 import ALGORITHMS, ScriptedReward, make_model, scripted_reward
+
+BOX = spaces.Box(-np.inf, np.inf, (3,))
+IMAGE = spaces.Box(0, 255, (36, 40, 1), np.uint8)
+SPACES: dict[str, spaces.Space[Any]] = {
+    "box": BOX,
+    "float64": spaces.Box(-np.inf, np.inf, (2, 2), np.float64),
+    "image": IMAGE,
+    "discrete": spaces.Discrete(11),
+    "multi-discrete": spaces.MultiDiscrete([5, 7]),
+    "multi-binary": spaces.MultiBinary(4),
+    "dict": spaces.Dict({"position": BOX, "camera": IMAGE, "level": spaces.Discrete(5)}),
+}
+
+
+def policy_for(space: spaces.Space[Any]) -> str:
+    return "MultiInputPolicy" if isinstance(space, spaces.Dict) else "MlpPolicy"
+
+
+def shown_rollouts(env: Any, algo: str = "PPO", n_rollouts: int = 3, **arguments: Any) -> tuple[Any, ScriptedReward]:
+    """The model after training, and a reward that has kept every `Rollout` it was shown."""
+    model = make_model(algo, env, n_steps=6, policy=policy_for(env.observation_space), **arguments)
+    reward = scripted_reward(model)
+    model.learn(n_rollouts * 6 * env.num_envs, callback=IntrinsicRewardCallback(reward))
+    assert len(reward.rollouts) == n_rollouts
+    assert all(rollout.dones.any() and not rollout.dones.all() for rollout in reward.rollouts)
+    return model, reward
+
+
+def expected_numbers(lengths: tuple[int, ...], start: int, steps: int) -> tuple[list[int], list[bool]]:
+    """By hand: which observation a counting environment shows at every step, and whether the step ends the episode."""
+    numbers, dones, number = [], [], start
+    while len(numbers) < steps:
+        for length in lengths:
+            numbers += range(number, number + length)
+            dones += [False] * (length - 1) + [True]
+            number += length + 1
+    return numbers[:steps], dones[:steps]
+
+
+def assert_shows(values: Any, space: spaces.Space[Any], numbers: np.ndarray) -> None:
+    """`values`, (n_steps, n_envs, …), are what the space shows for the numbers, (n_steps, n_envs)."""
+    for step, env in np.ndindex(*numbers.shape):
+        expected = show(space, int(numbers[step, env]))
+        if isinstance(space, spaces.Dict):
+            for key, part in expected.items():
+                np.testing.assert_array_equal(values[key][step, env].numpy(), _as_seen(part))
+        else:
+            np.testing.assert_array_equal(values[step, env].numpy(), _as_seen(expected))
+
+
+def _as_seen(observation: Any) -> Any:
+    """SB3 puts the channels of an image first."""
+    return np.moveaxis(observation, -1, 0) if np.ndim(observation) == 3 else observation
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("truncate", [True, False], ids=["truncate", "terminate"])
+def test_every_successor_is_the_true_one(space: spaces.Space[Any], truncate: bool) -> None:
+    _, reward = shown_rollouts(counting_envs(2, observation_space=space, truncate=truncate))
+    columns = [expected_numbers((4,), 0, 18), expected_numbers((3,), 100, 18)]
+    numbers, dones = (np.array([column[part] for column in columns]).T for part in (0, 1))
+    for index, rollout in enumerate(reward.rollouts):
+        rows = slice(6 * index, 6 * index + 6)
+        np.testing.assert_array_equal(rollout.dones.numpy(), dones[rows])
+        assert_shows(rollout.observations, space, numbers[rows])
+        assert_shows(rollout.next_observations, space, numbers[rows] + 1)
+        rollout.check_against(reward.observation_space, reward.action_space, 2)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_algorithm_gives_the_true_successor(algo: str) -> None:
+    _, reward = shown_rollouts(counting_envs(2), algo)
+    for rollout in reward.rollouts:
+        torch.testing.assert_close(rollout.next_observations, rollout.observations + TICK, rtol=0, atol=0)
+
+
+def test_uint8_images_stay_uint8() -> None:
+    _, reward = shown_rollouts(counting_envs(2, observation_space=IMAGE))
+    assert reward.rollouts[0].observations.dtype == torch.uint8
+    assert reward.rollouts[0].next_observations.dtype == torch.uint8
+    assert reward.rollouts[0].observations.shape == (6, 2, 1, 36, 40)
+
+
+def test_frame_stacks_of_images_end_with_the_terminal_frame() -> None:
+    _, reward = shown_rollouts(VecFrameStack(counting_envs(2, observation_space=IMAGE), 3))
+    for rollout in reward.rollouts:
+        newest, successor = rollout.observations[:, :, -1, 0, 0].int(), rollout.next_observations[..., 0, 0].int()
+        assert successor.shape[2] == 3
+        torch.testing.assert_close(successor[:, :, -1], newest + 1)
+        torch.testing.assert_close(successor[:, :, -2], newest)
+
+
+@pytest.mark.parametrize("space", [BOX, spaces.Dict({"a": BOX, "b": BOX})], ids=["box", "dict"])
+def test_normalized_successors_are_what_the_policy_would_have_seen(space: spaces.Space[Any]) -> None:
+    """At an end, the terminal observation normalised as VecNormalize did then; elsewhere the next row."""
+    env = VecNormalize(counting_envs(2, observation_space=space), clip_obs=1e6)
+    terminals: list[tuple[int, int, Any]] = []
+    step_wait = env.step_wait
+    n_calls = 0
+
+    def spied() -> Any:
+        nonlocal n_calls
+        observations, rewards, dones, infos = step_wait()
+        for index in np.flatnonzero(dones):
+            number = env.unnormalize_obs(infos[index]["terminal_observation"])
+            terminals.append((n_calls, int(index), infos[index]["terminal_observation"]))
+            first = number["a"] if isinstance(number, dict) else number
+            assert first[0] / TICK == pytest.approx(round(float(first[0]) / TICK), abs=1e-3)
+        n_calls += 1
+        return observations, rewards, dones, infos
+
+    env.step_wait = spied  # type: ignore[method-assign]
+    _, reward = shown_rollouts(env)
+
+    assert len(terminals) >= 6
+    for step, index, terminal in terminals:
+        rollout = reward.rollouts[step // 6]
+        assert rollout.dones[step % 6, index]
+        for key in space if isinstance(space, spaces.Dict) else [None]:
+            pick = (lambda values, key=key: values) if key is None else (lambda values, key=key: values[key])
+            np.testing.assert_allclose(pick(rollout.next_observations)[step % 6, index], pick(terminal), rtol=1e-6)
+            following, successor = pick(rollout.observations)[1:], pick(rollout.next_observations)[:-1]
+            running = ~rollout.dones[:-1]
+            torch.testing.assert_close(successor[running], following[running], rtol=0, atol=0)
+            assert (successor[~running] != following[~running]).all()
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(4),
+        spaces.Box(-1, 1, (2,)),
+        spaces.Box(-1, 1, (2, 3)),
+        spaces.MultiDiscrete([3, 2]),
+        spaces.MultiBinary(3),
+    ],
+    ids=str,
+)
+def test_actions_have_the_shape_of_their_space(space: spaces.Space[Any]) -> None:
+    _, reward = shown_rollouts(counting_envs(2, action_space=space))
+    rollout = reward.rollouts[-1]
+    assert tuple(rollout.actions.shape) == (6, 2, *(space.shape or ()))
+    assert rollout.actions.flatten().tolist() != [rollout.actions.flatten()[0]] * rollout.actions.numel()
+
+
+class SharedTerminal(VecEnvWrapper):
+    """Gives every terminal observation in one and the same array, as environments in C++ may do."""
+
+    def reset(self) -> Any:
+        self.shared = np.zeros((self.num_envs, 2), np.float32)
+        return self.venv.reset()
+
+    def step_wait(self) -> Any:
+        observations, rewards, dones, infos = self.venv.step_wait()
+        for index in np.flatnonzero(dones):
+            self.shared[index] = infos[index]["terminal_observation"]
+            infos[index]["terminal_observation"] = self.shared[index]
+        return observations, rewards, dones, infos
+
+
+def test_terminal_observations_are_copied() -> None:
+    _, reward = shown_rollouts(SharedTerminal(counting_envs(2, lengths=((2,), (3,)))))
+    for rollout in reward.rollouts:
+        torch.testing.assert_close(rollout.next_observations, rollout.observations + TICK, rtol=0, atol=0)
+
+
+def test_recorded_rewards_do_not_change_with_the_environments_array() -> None:
+    recorder = RolloutRecorder()
+    rewards, dones = np.array([1.0, 2.0]), np.array([False, True])
+    recorder.step(rewards, dones, [{}, {"terminal_observation": np.zeros(2)}])
+    rewards += 10
+    dones[:] = False
+    recorder.step(rewards, dones, [{}, {}])
+    assert recorder.n_steps == 2
+    assert recorder.rewards.dtype == np.float32
+    assert recorder.rewards.tolist() == [[1, 2], [11, 12]]
+    recorder.start()
+    assert recorder.n_steps == 0
+
+
+def test_a_missing_terminal_observation_is_warned_about_once() -> None:
+    recorder = RolloutRecorder()
+    ended = np.array([True])
+    with pytest.warns(UserWarning, match=r"no infos\[i\]\['terminal_observation'\]"):
+        recorder.step(np.zeros(1), ended, [{}])
+    recorder.step(np.zeros(1), ended, [{}])  # a second warning would be an error here
+    recorder.step(np.zeros(1), ended, [{}])
+    buffer = SimpleNamespace(
+        buffer_size=3, n_envs=1, observations=np.arange(3.0).reshape(3, 1, 1), actions=np.zeros((3, 1, 1))
+    )
+    model = SimpleNamespace(
+        rollout_buffer=buffer,
+        observation_space=spaces.Box(-9, 9, (1,)),
+        action_space=spaces.Discrete(2),
+        _last_obs=np.array([[3.0]]),
+    )
+    assert recorder.rollout(model).next_observations.flatten().tolist() == [1, 2, 3]  # type: ignore[arg-type]

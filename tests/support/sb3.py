@@ -1,0 +1,146 @@
+"""Tiny models, a reward with known numbers, and callbacks that look over the shoulder of a training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from sb3_contrib import TRPO, MaskablePPO, RecurrentPPO
+from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
+
+from revd import Rollout
+from revd.rewards import IntrinsicReward
+
+Array = np.ndarray[Any, Any]
+
+ALGORITHMS: dict[str, type[OnPolicyAlgorithm]] = {
+    algorithm.__name__: algorithm for algorithm in (PPO, A2C, TRPO, RecurrentPPO, MaskablePPO)
+}
+
+
+def make_model(algo: str, env: VecEnv, *, n_steps: int = 8, policy: str = "MlpPolicy", **arguments: Any) -> Any:
+    """A model of the given class with networks of a few units, on the CPU."""
+    networks: dict[str, Any] = {"net_arch": [8]}
+    if algo == "RecurrentPPO":
+        policy = policy.replace("Policy", "LstmPolicy")
+        networks["lstm_hidden_size"] = 8
+    if algo != "A2C":
+        arguments.setdefault("batch_size", n_steps * env.num_envs)
+    if algo in ("PPO", "RecurrentPPO", "MaskablePPO"):
+        arguments.setdefault("n_epochs", 2)
+    networks.update(arguments.pop("policy_kwargs", {}))
+    arguments.setdefault("seed", 0)
+    return ALGORITHMS[algo](policy, env, n_steps=n_steps, device="cpu", policy_kwargs=networks, **arguments)
+
+
+def flat_parameters(model: Any) -> torch.Tensor:
+    """All of a policy's numbers, one after the other."""
+    return torch.cat([tensor.detach().reshape(-1).double() for tensor in model.policy.state_dict().values()])
+
+
+class ScriptedReward(IntrinsicReward):
+    """Pays what its table says, and remembers what it was shown."""
+
+    def __init__(self, *arguments: Any, table: Array | None = None, **parameters: Any) -> None:
+        super().__init__(*arguments, **parameters)
+        self.table = table
+        self.rollouts: list[Rollout] = []
+        self.ended_before: list[int] = []
+        self.paid: list[Array] = []
+
+    def bonus(self, rollout: Rollout) -> torch.Tensor:
+        self.rollouts.append(rollout)
+        table = self.table
+        if table is None:
+            # Two rollouts never pay the same.
+            table = np.random.default_rng(len(self.rollouts)).normal(size=rollout.dones.shape)
+        self.paid.append(table)
+        return torch.as_tensor(table, dtype=torch.float32)
+
+    def end_episodes(self) -> None:
+        self.ended_before.append(len(self.rollouts))
+
+
+def scripted_reward(model: Any, table: Array | None = None) -> ScriptedReward:
+    """One that fits a model."""
+    return ScriptedReward(model.observation_space, model.action_space, model.n_envs, table=table)
+
+
+@dataclass
+class Seen:
+    """One rollout as it was collected, and the buffer as the update found it."""
+
+    raw: list[Array] = field(default_factory=list)
+    dones: list[Array] = field(default_factory=list)
+    bootstrap: list[Array] = field(default_factory=list)
+    values: Array | None = None
+    rewards: Array | None = None
+    advantages: Array | None = None
+    returns: Array | None = None
+
+
+class Witness(BaseCallback):
+    """Writes down, independently of the code under test, what happened; the buffer at the time of `train()`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Seen] = []
+
+    def _init_callback(self) -> None:
+        train = self.model.train  # type: ignore[attr-defined]
+
+        def witnessed() -> None:
+            buffer = self.model.rollout_buffer  # type: ignore[attr-defined]
+            for name in ("values", "rewards", "advantages", "returns"):
+                setattr(self.seen[-1], name, getattr(buffer, name).astype(np.float64))
+            train()
+
+        self.model.train = witnessed  # type: ignore[attr-defined]
+
+    def _on_rollout_start(self) -> None:
+        self.seen.append(Seen())
+
+    def _on_step(self) -> bool:
+        seen = self.seen[-1]
+        seen.raw.append(np.array(self.locals["rewards"], dtype=np.float64))
+        seen.dones.append(np.array(self.locals["dones"]))
+        seen.bootstrap.append(np.array([self._bootstrap(env) for env in range(len(seen.dones[-1]))]))
+        return True
+
+    def _bootstrap(self, env: int) -> float:
+        """gamma * V(terminal observation) if a time limit ended the episode."""
+        info = self.locals["infos"][env]
+        if not self.locals["dones"][env] or not info["TimeLimit.truncated"]:
+            return 0.0
+        policy: Any = self.model.policy
+        observation, _ = policy.obs_to_tensor(info["terminal_observation"])
+        memory = []
+        if "lstm_states" in self.locals:
+            states = [part[:, env : env + 1].contiguous() for part in self.locals["lstm_states"].vf]
+            memory = [tuple(states), torch.zeros(1)]
+        with torch.no_grad():
+            value = policy.predict_values(observation, *memory)
+        return float(self.model.gamma * value.double())  # type: ignore[attr-defined]
+
+
+def generalized_advantages(
+    rewards: Array, values: Array, last_values: Array, dones: Array, gamma: float, gae_lambda: float
+) -> Array:
+    """GAE as the double sum of its definition: A_t = sum_j (gamma lambda)^j delta_{t+j}, up to the episode's end."""
+    n_steps, n_envs = rewards.shape
+    following = np.concatenate([values[1:], last_values[None]])
+    advantages = np.zeros((n_steps, n_envs))
+    for env in range(n_envs):
+        for step in range(n_steps):
+            for later in range(step, n_steps):
+                alive = 0.0 if dones[later, env] else 1.0
+                delta = rewards[later, env] + gamma * alive * following[later, env] - values[later, env]
+                advantages[step, env] += (gamma * gae_lambda) ** (later - step) * delta
+                if dones[later, env]:
+                    break
+    return advantages

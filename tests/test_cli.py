@@ -1,0 +1,226 @@
+import json
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from revd import cli
+from revd.experiments import launcher
+from revd.experiments.config import TrainConfig
+from revd.experiments.demo import DemoConfig
+from revd.experiments.rundir import RunDirectory, Status
+from tests.experiments.test_config import FULL
+
+SHORT = ["--task", "CartPole-v1", "--steps", "128", "--n-envs", "2", "--algo-params", "n_steps=32"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Every command runs in a directory of its own, on a terminal of eighty columns."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Configs that would have been trained."""
+    configs = []
+
+    def train(config, report=None):
+        configs.append(config)
+        return config.directory
+
+    monkeypatch.setattr("revd.experiments.run.train", train)
+    return configs
+
+
+def exit_code(arguments):
+    with pytest.raises(SystemExit) as error:
+        cli.main(arguments)
+    return error.value.code
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["demo", "--help"], ["rewards", "--help"]])
+def test_help_reads_well(arguments, capsys):
+    assert exit_code(arguments) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: revd")
+    for internal in ("Config", "Command", "Parameters(", "None", "Annotated"):
+        assert internal not in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_help_names_every_algorithm_and_default(capsys):
+    from revd.sb3.algorithms import ALGORITHMS
+
+    exit_code(["train", "--help"])
+    text = capsys.readouterr().out
+    assert all(algo in text for algo in ALGORITHMS)
+    for words in ("(default: revd)", "runs/TASK/ALGO-REWARD-seedSEED", "KEY=VALUE"):
+        assert words in text
+
+
+def test_help_loads_no_framework():
+    code = (
+        "import sys\nfrom revd.cli import main\n"
+        "try:\n    main(['train', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('stable_baselines3', 'gymnasium', 'matplotlib') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("config", [FULL, TrainConfig(task="CartPole-v1")])
+def test_flags_become_the_config_and_a_config_its_flags(config, trained):
+    cli.main(shlex.split(config.command())[1:])
+    assert trained == [config]
+
+
+def test_train_end_to_end(capsys):
+    cli.main(["train", *SHORT, "--output", "here"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "PPO+REVD on CartPole-v1, 128 steps, into here"
+    assert any(line.startswith("128 of 128 steps  return ") for line in lines)
+    assert "Done. In here:" in lines
+    for name in cli.CONTENTS:
+        assert Path("here", name).exists()
+        assert any(line.split()[:1] == [name] for line in lines)
+
+
+def test_train_without_progress(capsys):
+    cli.main(["train", *SHORT, "--no-progress"])
+    assert "128 of 128" not in capsys.readouterr().out
+    assert Path("runs/CartPole-v1/ppo-revd-seed0/model.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps", "0"], "revd: steps must be at least 1, got 0"),
+        (["--task", "CartPol-v1"], "revd: unknown task 'CartPol-v1'; did you mean 'CartPole-v1'"),
+        (["--algo", "ppoo"], "revd: unknown algo 'ppoo'; did you mean 'ppo'"),
+        (["--reward", "rewd"], "revd: unknown reward 'rewd'; did you mean 'revd'"),
+        (["--reward-params", "alhpa=1"], "did you mean 'alpha'"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_two(arguments, message, capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_wrong_words_are_explained(capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", "--reward-params", "k"]) == 2
+    captured = capsys.readouterr()
+    assert "expected KEY=VALUE" in captured.out + captured.err
+
+
+def test_a_run_is_not_overwritten(capsys):
+    RunDirectory(Path("here")).create(TrainConfig(task="CartPole-v1"), resolved={})
+    assert exit_code(["train", *SHORT, "--output", "here"]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
+    def interrupt(config, report=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("revd.experiments.run.train", interrupt)
+    assert exit_code(["train", *SHORT]) == 130
+    assert capsys.readouterr().err == "revd: stopped\n"
+
+
+def test_other_errors_keep_their_traceback(monkeypatch):
+    def fail(config, report=None):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("revd.experiments.run.train", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main(["train", *SHORT])
+
+
+def test_rewards_are_listed_with_their_defaults(capsys):
+    cli.main(["rewards"])
+    text = capsys.readouterr().out
+    for words in ("revd", "re3", "ride", "k=3", "alpha=0.5", "log=true"):
+        assert words in text
+
+
+def fake_launch(*, failing=()):
+    """Runs that end at once: PPO never gets there, PPO+REVD does."""
+
+    def launch(configs, *, jobs, watch):
+        runs = []
+        for config in configs:
+            failed = config.seed in failing
+            directory = RunDirectory(config.directory)
+            directory.create(config, resolved={"method": config.method})
+            rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},1,0" for index in range(1, 151)]
+            directory.episodes.write_text("\n".join(["steps,return,length,env", *rows]) + "\n")
+            status = Status(state="failed" if failed else "finished", error="ValueError: no" if failed else None)
+            directory.finish(status)
+            runs.append(launcher.Run(config=config, status=status))
+        watch(runs)
+        return runs
+
+    return launch
+
+
+def test_demo_shows_a_table_and_draws_a_curve(monkeypatch, capsys):
+    monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch())
+    cli.main(["demo", "--seeds", "2", "--steps", "20000"])
+    text = capsys.readouterr().out
+    assert "4 runs on MountainCar-v0, 20,000 steps each" in text
+    assert "never" in text
+    assert "10,000 [10,000, 10,000]" in text
+    assert "-120.0 [-120.0, -120.0]" in text
+    assert text.rstrip().endswith("Learning curve: runs/demo-1/learning-curve.png")
+    assert Path("runs/demo-1/learning-curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_reports_failed_runs_and_shows_the_others(monkeypatch, capsys):
+    monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch(failing={2}))
+    assert exit_code(["demo", "--seeds", "2", "--output", "mine"]) == 1
+    text = capsys.readouterr().out
+    assert "failed: mine/ppo-none-seed2: ValueError: no (see its log.txt)" in text
+    assert "1 of 1" in text
+    assert Path("mine/learning-curve.png").exists()
+
+
+def test_demo_in_which_all_fail_draws_nothing(monkeypatch):
+    monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch(failing={1}))
+    assert exit_code(["demo", "--seeds", "1"]) == 1
+    assert not list(Path("runs").rglob("*.png"))
+
+
+def test_demo_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr("revd.cli.find_spec", lambda name: None)
+    assert exit_code(["demo"]) == 2
+    assert "pip install 'revd[plots]'" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_demo_flags_reach_the_demo(monkeypatch):
+    seen = []
+    monkeypatch.setattr("revd.cli._demo", lambda command: seen.append(command.config()))
+    cli.main(["demo", "--seeds", "5", "--steps", "7", "--jobs", "3", "--output", "x"])
+    assert seen == [DemoConfig(seeds=5, steps=7, jobs=3, output=Path("x"))]
+
+
+def test_python_m_revd_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["revd", "rewards"])
+    runpy.run_module("revd", run_name="__main__")
+    assert "alpha=0.5" in capsys.readouterr().out
+
+
+def test_a_real_demo_in_short(capsys):
+    cli.main(["demo", "--seeds", "1", "--steps", "2560", "--jobs", "2"])
+    assert "PPO+REVD" in capsys.readouterr().out
+    (finished, *_) = sorted(Path("runs/demo-1").glob("*/status.json"))
+    assert json.loads(finished.read_text())["state"] == "finished"

@@ -1,0 +1,299 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from revd.encoders import CHUNK, DictEncoder, Encoder, SpaceEncoder, make_encoder
+
+IMAGE = spaces.Box(0, 255, (3, 84, 84), np.uint8)
+VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)
+NESTED = spaces.Dict(
+    {
+        "camera.front": spaces.Box(0, 255, (36, 36, 1), np.uint8),
+        "state": spaces.Dict({"gear.box": spaces.Discrete(3, start=-1), "speed": VECTOR}),
+    }
+)
+SPACES = {
+    "image": IMAGE,
+    "vector": VECTOR,
+    "scalar": spaces.Box(-1, 1, (), np.float32),
+    "matrix": spaces.Box(-1, 1, (2, 3), np.float64),
+    "small image": spaces.Box(0, 255, (7, 7, 3), np.uint8),
+    "flat image": spaces.Box(0, 255, (50, 50), np.uint8),
+    "discrete": spaces.Discrete(4, start=3),
+    "multi discrete": spaces.MultiDiscrete([2, 5]),
+    "multi binary": spaces.MultiBinary([2, 2]),
+    "dict": NESTED,
+}
+
+
+def samples(space: spaces.Space[Any], n: int, seed: int = 0) -> Any:
+    """(n, *shape) elements of a space, or a dict of such."""
+    if isinstance(space, spaces.Dict):
+        return {key: samples(part, n, seed + i) for i, (key, part) in enumerate(space.items())}
+    space.seed(seed)
+    return torch.as_tensor(np.array([space.sample() for _ in range(n)]))
+
+
+def rows(observations: Any, index: slice) -> Any:
+    if isinstance(observations, dict):
+        return {key: rows(value, index) for key, value in observations.items()}
+    return observations[index]
+
+
+def layers(encoder: Encoder) -> list[nn.Module]:
+    assert isinstance(encoder, SpaceEncoder)
+    return list(encoder.network)
+
+
+def described(layer: nn.Module) -> str:
+    match layer:
+        case nn.Conv2d():
+            return f"conv {layer.in_channels}->{layer.out_channels} {layer.kernel_size} stride {layer.stride}"
+        case nn.Linear():
+            return f"dense {layer.in_features}->{layer.out_features}"
+        case nn.BatchNorm2d():
+            return f"batch norm {layer.num_features}"
+    return type(layer).__name__
+
+
+def test_images_go_through_the_cnn_of_the_paper() -> None:
+    encoder = make_encoder(IMAGE, embedding_size=128)
+    assert [described(layer) for layer in layers(encoder)] == [
+        "conv 3->32 (8, 8) stride (4, 4)",
+        "batch norm 32",
+        "ReLU",
+        "conv 32->64 (4, 4) stride (2, 2)",
+        "batch norm 64",
+        "ReLU",
+        "conv 64->32 (3, 3) stride (1, 1)",
+        "batch norm 32",
+        "ReLU",
+        "Flatten",
+        "dense 1568->512",
+        "ReLU",
+        "dense 512->128",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("vector", 5),
+        ("scalar", 1),
+        ("matrix", 6),
+        ("small image", 147),
+        ("flat image", 2500),
+        ("discrete", 4),
+        ("multi discrete", 7),
+        ("multi binary", 4),
+    ],
+)
+def test_everything_else_goes_through_the_mlp_of_the_paper(name: str, inputs: int) -> None:
+    encoder = make_encoder(SPACES[name], embedding_size=64)
+    expected = [f"dense {inputs}->64", "ReLU", "dense 64->64", "ReLU", "dense 64->64"]
+    assert [described(layer) for layer in layers(encoder)] == expected
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_embeddings_are_float32_rows_of_the_asked_size(name: str) -> None:
+    encoder = make_encoder(SPACES[name], embedding_size=6)
+    embeddings = encoder(samples(SPACES[name], 4))
+    assert embeddings.dtype == torch.float32
+    assert embeddings.shape == (4, encoder.embedding_size)
+    assert encoder.embedding_size == (18 if name == "dict" else 6)
+    assert len(torch.unique(embeddings, dim=0)) > 1
+
+
+@pytest.mark.parametrize("space", [IMAGE, VECTOR], ids=["image", "vector"])
+def test_initial_weights_are_orthogonal_with_gain_sqrt_2_and_biases_zero(space: spaces.Space[Any]) -> None:
+    for layer in layers(make_encoder(space, embedding_size=16)):
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            weight = layer.weight.flatten(1)
+            gram = weight @ weight.T if len(weight) <= weight.shape[1] else weight.T @ weight
+            torch.testing.assert_close(gram, 2 * torch.eye(len(gram)), atol=1e-4, rtol=0)
+            assert layer.bias is not None
+            assert not layer.bias.any()
+
+
+@pytest.mark.parametrize("name", ["image", "vector", "dict"])
+def test_seeds_decide_the_weights(name: str) -> None:
+    def weights(seed: int) -> Tensor:
+        encoder = make_encoder(SPACES[name], embedding_size=4, seed=seed)
+        return torch.cat([parameter.flatten() for parameter in encoder.parameters()])
+
+    assert torch.equal(weights(3), weights(3))
+    assert not torch.equal(weights(3), weights(4))
+
+
+def test_keys_of_a_dict_have_weights_of_their_own() -> None:
+    encoder = make_encoder(spaces.Dict({"a": VECTOR, "b": VECTOR}), embedding_size=4)
+    x = samples(VECTOR, 3)
+    first, second = encoder({"a": x, "b": x}).split(4, dim=1)
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_the_global_generator_is_untouched(name: str) -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    encoder = make_encoder(SPACES[name], embedding_size=4, seed=7, normalize=True)
+    encoder(samples(SPACES[name], 2))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", ["image", "vector", "dict"])
+def test_encoders_are_frozen_unless_asked(name: str) -> None:
+    assert not any(p.requires_grad for p in make_encoder(SPACES[name], embedding_size=4).parameters())
+    assert all(p.requires_grad for p in make_encoder(SPACES[name], embedding_size=4, trainable=True).parameters())
+
+
+@pytest.mark.parametrize("name", ["image", "dict"])
+def test_batch_norm_stays_in_eval_mode(name: str) -> None:
+    encoder = make_encoder(SPACES[name], embedding_size=4)
+    assert not any(module.training for module in encoder.modules())
+    observations = samples(SPACES[name], 3)
+    before, state = encoder(observations), {key: value.clone() for key, value in encoder.state_dict().items()}
+    nn.Sequential(encoder).train()
+    assert not any(module.training for module in encoder.modules())
+    assert torch.equal(encoder(observations), before)
+    assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_an_embedding_does_not_depend_on_its_batch(name: str) -> None:
+    encoder = make_encoder(SPACES[name], embedding_size=8)
+    observations = samples(SPACES[name], 9)
+    together = encoder(observations)
+    for part in (slice(0, 1), slice(3, 5), slice(2, 9)):
+        torch.testing.assert_close(encoder(rows(observations, part)), together[part], rtol=1e-4, atol=1e-5)
+
+
+def test_long_batches_are_encoded_in_chunks() -> None:
+    encoder = make_encoder(VECTOR, embedding_size=4)
+    observations = samples(VECTOR, CHUNK + 10)
+    sizes: list[int] = []
+    layers(encoder)[0].register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
+    embeddings = encoder(observations)
+    assert sizes == [CHUNK, 10]
+    torch.testing.assert_close(embeddings[-10:], encoder(observations[-10:]))
+
+
+def test_no_observations_give_no_embeddings() -> None:
+    for name in ("vector", "image", "discrete", "multi discrete"):
+        assert make_encoder(SPACES[name], embedding_size=4)(samples(SPACES[name], 1)[:0]).shape == (0, 4)
+
+
+def test_channel_order_does_not_matter() -> None:
+    first = make_encoder(spaces.Box(0, 255, (3, 40, 50), np.uint8), embedding_size=8)
+    last = make_encoder(spaces.Box(0, 255, (40, 50, 3), np.uint8), embedding_size=8)
+    images = samples(spaces.Box(0, 255, (3, 40, 50), np.uint8), 4)
+    torch.testing.assert_close(first(images), last(images.permute(0, 2, 3, 1)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["image", "small image"])
+def test_pixels_are_scaled_to_one(name: str) -> None:
+    encoder = make_encoder(SPACES[name], embedding_size=8)
+    pixels = samples(SPACES[name], 2)
+    inputs: list[Tensor] = []
+    layers(encoder)[0].register_forward_hook(lambda _module, args, _output: inputs.append(args[0]))
+    encoder(pixels)
+    torch.testing.assert_close(inputs[0].flatten(), pixels.flatten() / 255)
+
+
+def test_discrete_starts_are_subtracted() -> None:
+    shifted = make_encoder(spaces.Discrete(4, start=3), embedding_size=8)
+    plain = make_encoder(spaces.Discrete(4), embedding_size=8)
+    values = torch.arange(4)
+    assert torch.equal(shifted(values + 3), plain(values))
+    with pytest.raises(ValueError, match="outside Discrete"):
+        shifted(values)
+
+
+def test_dict_embeddings_are_concatenated_in_the_order_of_the_space() -> None:
+    encoder = make_encoder(NESTED, embedding_size=4)
+    assert isinstance(encoder, DictEncoder)
+    observations = samples(NESTED, 3)
+    camera, state = encoder.encoders
+    parts = [camera(observations["camera.front"]), state(observations["state"])]
+    assert torch.equal(encoder(observations), torch.cat(parts, dim=1))
+    reordered = dict(reversed(observations.items()))
+    assert torch.equal(encoder(reordered), encoder(observations))
+    other = {**observations, "state": {**observations["state"], "speed": observations["state"]["speed"] + 1}}
+    changed = (encoder(other) != encoder(observations)).any(dim=0)
+    assert changed.tolist() == [False] * 8 + [True] * 4
+
+
+def test_state_dicts_of_keys_with_dots_round_trip() -> None:
+    encoder, fresh = (make_encoder(NESTED, embedding_size=4, seed=seed) for seed in (0, 1))
+    fresh.load_state_dict(encoder.state_dict())
+    observations = samples(NESTED, 3)
+    assert torch.equal(encoder(observations), fresh(observations))
+
+
+@pytest.mark.parametrize("space", [spaces.Tuple([VECTOR]), spaces.Text(4), spaces.Dict({"a": spaces.Text(4)})])
+def test_unsupported_spaces(space: spaces.Space[Any]) -> None:
+    with pytest.raises(ValueError, match=r"observation_space.* is a (Tuple|Text) space"):
+        make_encoder(space, embedding_size=4)
+
+
+def test_embedding_size_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="embedding_size must be at least 1, got 0"):
+        make_encoder(VECTOR, embedding_size=0)
+
+
+def test_normalisation_takes_its_statistics_from_the_warm_up_and_freezes_them() -> None:
+    encoder = make_encoder(VECTOR, embedding_size=4, normalize=True, warmup=30)
+    plain = make_encoder(VECTOR, embedding_size=4)
+    first, second, later = (3 + 5 * samples(VECTOR, 20, seed) for seed in range(3))
+    assert plain.ready
+    assert not encoder.ready
+    encoder.warm_up(first)
+    assert not encoder.ready
+    encoder.warm_up(second)
+    assert encoder.ready
+    seen = torch.cat([first, second]).double()
+    normalised = ((later - seen.mean(dim=0)) / seen.std(dim=0, unbiased=False)).float()
+    torch.testing.assert_close(encoder(later), plain(normalised), rtol=1e-4, atol=1e-5)
+    before = encoder(later)
+    encoder.warm_up(100 * later)
+    plain.warm_up(100 * later)
+    assert torch.equal(encoder(later), before)
+
+
+def test_features_that_did_not_vary_are_only_centred() -> None:
+    encoder = make_encoder(VECTOR, embedding_size=4, normalize=True, warmup=10)
+    plain = make_encoder(VECTOR, embedding_size=4)
+    seen = samples(VECTOR, 10)
+    seen[:, 1] = 7.1
+    encoder.warm_up(seen)
+    later = seen.clone()
+    later[:, 1] = 9.1
+    expected = (later - seen.mean(dim=0)) / seen.std(dim=0, unbiased=False)
+    expected[:, 1] = 2
+    torch.testing.assert_close(encoder(later), plain(expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["image", "discrete", "dict"])
+def test_every_space_can_be_normalised(name: str) -> None:
+    encoder = make_encoder(SPACES[name], embedding_size=4, normalize=True, warmup=8)
+    observations = samples(SPACES[name], 8)
+    encoder.warm_up(observations)
+    assert encoder.ready
+    embeddings = encoder(observations)
+    assert embeddings.isfinite().all()
+    assert not torch.allclose(embeddings, make_encoder(SPACES[name], embedding_size=4)(observations))
+
+
+def test_images_are_normalised_pixel_by_pixel() -> None:
+    encoder = make_encoder(IMAGE, embedding_size=4, normalize=True, warmup=6)
+    images = samples(IMAGE, 6)
+    encoder.warm_up(images)
+    inputs: list[Tensor] = []
+    layers(encoder)[0].register_forward_hook(lambda _module, args, _output: inputs.append(args[0]))
+    encoder(images)
+    torch.testing.assert_close(inputs[0].mean(dim=0), torch.zeros(3, 84, 84), atol=1e-4, rtol=0)
+    torch.testing.assert_close(inputs[0].std(dim=0, unbiased=False), torch.ones(3, 84, 84), atol=1e-3, rtol=0)
