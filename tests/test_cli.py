@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from revd import cli
+from revd.cli.train import CONTENTS
 from revd.experiments import launcher
 from revd.experiments.config import TrainConfig
 from revd.experiments.demo import DemoConfig
@@ -86,7 +87,7 @@ def test_train_end_to_end(capsys):
     assert lines[0] == "PPO+REVD on CartPole-v1, 128 steps, into here"
     assert any(line.startswith("128 of 128 steps  return ") for line in lines)
     assert "Done. In here:" in lines
-    for name in cli.CONTENTS:
+    for name in CONTENTS:
         assert Path("here", name).exists()
         assert any(line.split()[:1] == [name] for line in lines)
 
@@ -200,7 +201,7 @@ def test_demo_in_which_all_fail_draws_nothing(monkeypatch):
 
 
 def test_demo_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr("revd.cli.find_spec", lambda name: None)
+    monkeypatch.setattr("revd.cli.demo.find_spec", lambda name: None)
     assert exit_code(["demo"]) == 2
     assert "pip install 'revd[plots]'" in capsys.readouterr().err
     assert not Path("runs").exists()
@@ -208,7 +209,7 @@ def test_demo_says_what_to_install(monkeypatch, capsys):
 
 def test_demo_flags_reach_the_demo(monkeypatch):
     seen = []
-    monkeypatch.setattr("revd.cli._demo", lambda command: seen.append(command.config()))
+    monkeypatch.setattr("revd.cli.demo.DemoCommand.run", lambda command: seen.append(command.config()))
     cli.main(["demo", "--seeds", "5", "--steps", "7", "--jobs", "3", "--output", "x"])
     assert seen == [DemoConfig(seeds=5, steps=7, jobs=3, output=Path("x"))]
 

@@ -1,0 +1,64 @@
+"""The command `revd`: parse, make a config, call the library. What is slow is imported when it is needed."""
+
+import sys
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
+
+import tyro
+
+from revd.cli.demo import DemoCommand
+from revd.cli.rewards import RewardsCommand
+from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command
+from revd.cli.train import TrainCommand
+from revd.experiments.config import Parameters
+
+COMMANDS: dict[str, type[Command]] = {
+    "demo": DemoCommand,
+    "train": TrainCommand,
+    "rewards": RewardsCommand,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with 0, or 1 (a run failed), 2 (wrong use) or 130 (interrupted)."""
+    command: Command = tyro.cli(
+        _any_command(),
+        prog="revd",
+        description="Exploration rewards for reinforcement learning.",
+        args=arguments,
+        registry=_registry(),
+    )
+    try:
+        command.run()
+    except (ValueError, FileExistsError) as error:
+        print(f"revd: {error}", file=sys.stderr)
+        sys.exit(EXIT_WRONG_USE)
+    except KeyboardInterrupt:
+        print("revd: stopped", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _any_command() -> Any:
+    """The union that tyro turns into subcommands."""
+    return reduce(or_, [Annotated[command, tyro.conf.subcommand(name)] for name, command in COMMANDS.items()])
+
+
+def _registry() -> tyro.constructors.ConstructorRegistry:
+    """What tyro cannot know: how KEY=VALUE words become parameters."""
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def parameters_rule(info: tyro.constructors.PrimitiveTypeInfo) -> Any:
+        if info.type is not Parameters:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs="*",
+            metavar="[KEY=VALUE ...]",
+            instance_from_str=Parameters.parse,
+            is_instance=lambda instance: isinstance(instance, Parameters),
+            str_from_instance=lambda parameters: parameters.words() or ["none"],
+        )
+
+    return registry

@@ -1,0 +1,71 @@
+"""`revd demo`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console
+
+from revd.cli.shared import EXIT_FAILED, parent_config, print_line
+from revd.experiments.demo import TASK, THRESHOLD, DemoConfig, demo_runs
+
+if TYPE_CHECKING:
+    from revd.experiments.launcher import Run
+
+_OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the first free runs/demo-NUMBER)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoCommand(DemoConfig):
+    """Compare PPO with PPO+REVD on MountainCar-v0: a table and a learning curve, in minutes."""
+
+    output: Annotated[Path | None, _OUTPUT] = None
+    """Directory of the demonstration."""
+
+    def __post_init__(self) -> None:
+        """Checked in `config` instead, where an error can be printed in our own words."""
+
+    def config(self) -> DemoConfig:
+        """The demonstration that was asked for."""
+        return parent_config(self, DemoConfig)
+
+    def run(self) -> None:
+        """Train both methods, then show the table and draw the curve."""
+        demo = self.config()
+        if find_spec("matplotlib") is None:
+            raise ValueError("the demo draws a figure and needs matplotlib: pip install 'revd[plots]'")
+        from revd.experiments.display import watching
+        from revd.experiments.launcher import launch
+
+        console = Console()
+        directory = demo.directory()
+        configs = demo_runs(demo, directory)
+        print_line(
+            console,
+            f"{len(configs)} runs on {TASK}, {demo.steps:,} steps each, {demo.processes} at a time; "
+            f"they are kept in {directory}",
+        )
+        with watching(console) as watch:
+            runs = launch(configs, jobs=demo.processes, watch=watch)
+        _show(console, directory, runs)
+
+
+def _show(console: Console, directory: Path, runs: "Sequence[Run]") -> None:
+    from revd.analysis.figures import learning_curves, save_figure
+    from revd.analysis.runs import find_runs
+    from revd.analysis.tables import summarize, summary_table
+
+    finished = [run for run in find_runs(directory) if run.state == "finished"]
+    failed = [run for run in runs if run.status.state == "failed"]
+    if any(len(run.episodes.returns) for run in finished):
+        console.print(summary_table(summarize(finished, threshold=THRESHOLD), threshold=THRESHOLD))
+        figure = save_figure(learning_curves(finished, threshold=THRESHOLD), directory / "learning-curve.png")
+        print_line(console, f"Learning curve: {figure}")
+    for run in failed:
+        print_line(console, f"failed: {run.config.directory}: {run.status.error} (see its log.txt)")
+    if failed:
+        sys.exit(EXIT_FAILED)
