@@ -41,7 +41,8 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
-    if _KEY not in metadata:
-        raise ValueError(f"{path} was not written by revd")
-    values: dict[str, Any] = json.loads(metadata[_KEY])
+    try:
+        values: dict[str, Any] = dict(json.loads(metadata[_KEY]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} was not written by revd") from error
     return tensors, values

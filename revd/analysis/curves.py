@@ -31,6 +31,20 @@ class Band:
     high: Array
 
 
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """
+    Mean and sample standard deviation (n - 1) of the return over seeds, each (points,) at `steps`.
+
+    The deviation of a single seed is NaN.
+    """
+
+    steps: Array
+    mean: Array
+    deviation: Array
+    seeds: int
+
+
 def recent_mean(episodes: Episodes, steps: Array, *, window: int = WINDOW) -> Array:
     """
     The mean return of the last `window` episodes that had ended by each of `steps`; NaN before the first.
@@ -72,15 +86,31 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean=float(np.mean(values)), low=float(np.min(values)), high=float(np.max(values)))
 
 
+def curve(seeds: Sequence[Episodes], *, grid: Array, until: float, window: int = WINDOW) -> Curve:
+    """The learning curve over several seeds at those of `grid` that all have reached: none after `until`."""
+    steps, curves = _common(seeds, grid[grid <= until], window)
+    deviation = curves.std(axis=0, ddof=1) if len(seeds) > 1 else np.full(len(steps), np.nan)
+    return Curve(steps=steps, mean=curves.mean(axis=0), deviation=deviation, seeds=len(seeds))
+
+
+def step_grid(last: float, *, points: int = 200) -> Array:
+    """Evenly spaced steps up to `last`, without 0."""
+    return np.linspace(0, last, points + 1)[1:]
+
+
 def band(seeds: Sequence[Episodes], *, total_steps: int, points: int = 200, window: int = WINDOW) -> Band:
     """The learning curves of several seeds on one grid, from the first point at which all have episodes."""
+    steps, curves = _common(seeds, step_grid(total_steps, points=points), window)
+    return Band(steps=steps, curves=curves, mean=curves.mean(axis=0), low=curves.min(axis=0), high=curves.max(axis=0))
+
+
+def _common(seeds: Sequence[Episodes], steps: Array, window: int) -> tuple[Array, Array]:
+    """Curves (seeds, points) from the first of `steps` at which all seeds have episodes, and what is left of those."""
     if not seeds:
         raise ValueError("seeds must hold the episodes of at least one run, got none")
-    steps = np.linspace(0, total_steps, points + 1)[1:]
     curves = np.stack([recent_mean(episodes, steps, window=window) for episodes in seeds])
     known = ~np.isnan(curves).any(axis=0)
-    steps, curves = steps[known], curves[:, known]
-    return Band(steps=steps, curves=curves, mean=curves.mean(axis=0), low=curves.min(axis=0), high=curves.max(axis=0))
+    return steps[known], curves[:, known]
 
 
 def _check_window(window: int) -> None:

@@ -13,7 +13,7 @@ from revd.analysis.runs import Run
 from revd.analysis.tables import group_by_method
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+__X__
 
 
 def draw_band(axes: Axes, curve: Band, *, label: str, colour: str) -> Axes:

@@ -1,10 +1,12 @@
-"""Reading run directories."""
+"""Reading run directories, finished or not. The files' format is all that is known of their writer."""
 
 import csv
+import io
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,52 +37,138 @@ class Run:
     method: str
     seed: int
     total_steps: int
+    """Steps that were asked for."""
+    reached: int
+    """Steps up to which the run can be judged: all that were asked for, or as far as it has got."""
     state: str
     episodes: Episodes
+    sparse: float | None = None
+    """Probability with which a step's reward was hidden from the agent; None in the ordinary setting."""
+    error: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """`config.json` without what was resolved from it."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """`run.json`: versions, commit and the command that repeats the run."""
+    variant: str = ""
+    """What tells it from other runs of its method, where there are several kinds of them."""
+
+    @property
+    def label(self) -> str:
+        """How figures and tables call its method."""
+        return f"{self.method} ({self.variant})" if self.variant else self.method
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ended well."""
+        return self.state == "finished"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection:
+    """Runs, and why other directories that look like one could not be read."""
+
+    runs: tuple[Run, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+def collect_runs(paths: Sequence[Path]) -> Collection:
+    """All runs at or below some paths, each once; a ValueError that says where was looked if there are none."""
+    directories = {file.parent.resolve(): file.parent for path in paths for file in path.rglob("config.json")}
+    runs, unreadable = [], []
+    for directory in sorted(directories.values()):
+        try:
+            runs.append(load_run(directory))
+        except ValueError as error:
+            unreadable.append(str(error))
+    if not runs:
+        raise ValueError("; ".join([f"no runs found: {_where(paths)}", *unreadable]))
+    return Collection(runs=tuple(sorted(runs, key=_order)), unreadable=tuple(unreadable))
 
 
 def find_runs(root: Path) -> list[Run]:
     """All runs below a directory, ordered by task, method and seed."""
-    runs = [load_run(path.parent) for path in root.rglob("config.json")]
-    return sorted(runs, key=lambda run: (run.task, run.method, run.seed, run.directory))
+    return sorted((load_run(path.parent) for path in root.rglob("config.json")), key=_order)
 
 
 def load_run(directory: Path) -> Run:
-    """Read one run directory, finished or not."""
+    """Read one run directory. Only `config.json` must be there: a run that waits or was cut off lacks the others."""
     try:
         config = json.loads((directory / "config.json").read_text())
-        status = json.loads((directory / "status.json").read_text())
+        status, episodes = _read_json(directory / "status.json"), load_episodes(directory / "episodes.csv")
+        state = str(status.get("state", "unknown"))
         return Run(
             directory=directory,
             task=config["task"],
             method=config["resolved"]["method"],
             seed=config["seed"],
             total_steps=config["steps"],
-            state=status["state"],
-            episodes=load_episodes(directory / "episodes.csv"),
+            reached=config["steps"] if state == "finished" else _reached(status, episodes),
+            state=state,
+            episodes=episodes,
+            sparse=config.get("sparse"),
+            error=status.get("error"),
+            settings={name: value for name, value in config.items() if name != "resolved"},
+            origin=_read_json(directory / "run.json"),
         )
-    except (FileNotFoundError, KeyError) as error:
-        raise ValueError(f"{str(directory)!r} is not a complete run directory: {error}") from error
+    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"{str(directory)!r} is not a run directory: {reason}") from error
 
 
 def load_episodes(path: Path) -> Episodes:
-    """Read `episodes.csv`."""
+    """Read `episodes.csv`; none without the file. Episodes whose return is not a number say nothing and are left out."""
+    if not path.exists():
+        return Episodes(steps=np.empty(0), returns=np.empty(0))
     columns = _read_columns(path, only=("steps", "return"))
-    return Episodes(steps=columns["steps"], returns=columns["return"])
+    valid = np.isfinite(columns["steps"]) & np.isfinite(columns["return"])
+    return Episodes(steps=columns["steps"][valid], returns=columns["return"][valid])
 
 
 def load_progress(path: Path) -> dict[str, Array]:
-    """Read `progress.csv`, the logger's numbers: one array for each column, NaN where a cell is empty."""
-    return _read_columns(path)
+    """Read `progress.csv`, the logger's numbers: an array for each column, NaN where a cell is empty; none: {}."""
+    return _read_columns(path) if path.exists() else {}
 
 
 def _read_columns(path: Path, *, only: Iterable[str] | None = None) -> dict[str, Array]:
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        rows = list(reader)
-        names = list(only if only is not None else reader.fieldnames or ())
-    return {name: np.array([_number(row[name]) for row in rows], dtype=np.float64) for name in names}
+    # A row is complete once its line is ended: of "…,200" without an end, a running writer may have meant 2000.
+    text = path.read_text(errors="replace")
+    header, *rows = [*csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))] or [[]]
+    complete = [row for row in rows if len(row) == len(header)]
+    cells = {name: [row[index] for row in complete] for index, name in enumerate(header)}
+    # A file without even a header is one that was just begun.
+    wanted = cells if only is None else {name: cells[name] if header else [] for name in only}
+    return {name: np.array([_number(cell) for cell in column], dtype=np.float64) for name, column in wanted.items()}
 
 
-def _number(cell: str | None) -> float:
-    return float(cell) if cell else float("nan")
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _reached(status: Mapping[str, Any], episodes: Episodes) -> int:
+    last = int(episodes.steps[-1]) if len(episodes.steps) else 0
+    return max(last, int(status.get("steps") or 0))
+
+
+def _order(run: Run) -> tuple[str, str, int, Path]:
+    return run.task, run.method, run.seed, run.directory
+
+
+def _where(paths: Sequence[Path]) -> str:
+    return ", ".join(f"{str(path)!r} {_emptiness(path)}" for path in paths) or "no directory was given"
+
+
+def _emptiness(path: Path) -> str:
+    if not path.exists():
+        return "does not exist"
+    return "holds no config.json at any depth" if path.is_dir() else "is not a directory"

@@ -9,28 +9,36 @@ from typing import Annotated, Any
 import tyro
 
 from revd.cli.demo import DemoCommand
+from revd.cli.example import ExampleCommand
 from revd.cli.rewards import RewardsCommand
 from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command
-from revd.cli.train import TrainCommand
+from revd.cli.suite import SuiteCommand
+from revd.cli.tasks import TasksCommand
+from revd.cli.train import PretrainCommand, TrainCommand
 from revd.experiments.config import Parameters
 
 COMMANDS: dict[str, type[Command]] = {
     "demo": DemoCommand,
     "train": TrainCommand,
+    "pretrain": PretrainCommand,
+    "suite": SuiteCommand,
+    "example": ExampleCommand,
     "rewards": RewardsCommand,
+    "tasks": TasksCommand,
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with 0, or 1 (a run failed), 2 (wrong use) or 130 (interrupted)."""
-    command: Command = tyro.cli(
-        _any_command(),
-        prog="revd",
-        description="Exploration rewards for reinforcement learning.",
-        args=arguments,
-        registry=_registry(),
-    )
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        command: Command = tyro.cli(
+            _any_command(arguments),
+            prog="revd",
+            description="Exploration rewards for reinforcement learning.",
+            args=arguments,
+            registry=_registry(),
+        )
         command.run()
     except (ValueError, FileExistsError) as error:
         print(f"revd: {error}", file=sys.stderr)
@@ -40,9 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-def _any_command() -> Any:
-    """The union that tyro turns into subcommands."""
-    return reduce(or_, [Annotated[command, tyro.conf.subcommand(name)] for name, command in COMMANDS.items()])
+def _any_command(arguments: Sequence[str]) -> Any:
+    """The union that tyro turns into subcommands; a preset among the arguments changes the defaults of one."""
+    asked = arguments[0] if arguments else None
+    options = []
+    for name, command in COMMANDS.items():
+        default = command.with_preset(arguments[1:]) if name == asked and issubclass(command, TrainCommand) else None
+        settings = {} if default is None else {"default": default}
+        options.append(Annotated[command, tyro.conf.subcommand(name, **settings)])
+    return reduce(or_, options)
 
 
 def _registry() -> tyro.constructors.ConstructorRegistry:

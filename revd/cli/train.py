@@ -1,14 +1,17 @@
-"""`revd train`."""
+"""`revd train` and `revd pretrain`."""
 
-from dataclasses import dataclass
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, Self
 
 import tyro
 from rich.console import Console
 
 from revd.cli.shared import parent_config, print_line
-from revd.experiments.config import TrainConfig
+from revd.experiments.config import NO_REWARD, TrainConfig
+from revd.experiments.suite import preset_config
 
 # What a run leaves behind that one looks at next.
 CONTENTS = {
@@ -19,6 +22,7 @@ CONTENTS = {
 }
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/ALGO-REWARD-seedSEED)")
+_INIT = tyro.conf.arg(metavar="RUN")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +30,38 @@ class TrainCommand(TrainConfig):
     """Train one agent with an exploration reward, and keep everything about it in a directory."""
 
     output: Annotated[Path | None, _OUTPUT] = None
-    """Directory of the run. It must not hold a run already."""
+    """Directory of the run; the same command goes on with a run that it finds there."""
+    init_from: Annotated[Path | None, _INIT] = None
+    """Run to take the initial policy from, such as one of `revd pretrain`."""
+    preset: Literal["none", "paper"] = "none"
+    """Where all that is not given comes from: our defaults, or the paper's tables for atari/… and bullet/… tasks."""
     progress: bool = True
     """Show how the training goes."""
 
     def __post_init__(self) -> None:
         """Checked in `config` instead, where an error can be printed in our own words."""
 
+    @classmethod
+    def with_preset(cls, arguments: Sequence[str]) -> Self | None:
+        """The defaults that a preset among the arguments means; None without one."""
+        parser = ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--task")
+        for name, default in (("--preset", "none"), ("--algo", "ppo"), ("--reward", "revd")):
+            parser.add_argument(name, default=default)
+        given, _ = parser.parse_known_args(list(arguments))
+        if given.preset == "none" or given.task is None:
+            return None
+        config = preset_config(given.preset, task=given.task, algo=given.algo, reward=given.reward)
+        return cls(**{entry.name: getattr(config, entry.name) for entry in fields(TrainConfig)}, preset=given.preset)
+
     def config(self) -> TrainConfig:
-        """The training that was asked for."""
-        return parent_config(self, TrainConfig)
+        """The training that was asked for; single parameters are set over the preset's."""
+        given = parent_config(self, TrainConfig)
+        preset = preset_config(self.preset, task=self.task, algo=self.algo, reward=self.reward)
+        merged: dict[str, Any] = {
+            name: {**getattr(preset, name), **getattr(given, name)} for name in ("algo_params", "reward_params")
+        }
+        return replace(given, **merged)
 
     def run(self) -> None:
         """Train, and say where everything lies."""
@@ -43,7 +69,11 @@ class TrainCommand(TrainConfig):
         console = Console()
         from revd.experiments.display import reporting
         from revd.experiments.run import train
+        from revd.experiments.rundir import RunDirectory
 
+        if RunDirectory(config.directory).is_finished(config.steps):
+            print_line(console, f"{config.directory} is finished already; more --steps would go on with it")
+            return
         print_line(console, f"{config.method} on {config.task}, {config.steps:,} steps, into {config.directory}")
         if self.progress:
             with reporting(console, config.steps) as report:
@@ -53,3 +83,17 @@ class TrainCommand(TrainConfig):
         print_line(console, f"Done. In {directory}:")
         for name, meaning in CONTENTS.items():
             print_line(console, f"  {name:14}{meaning}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainCommand(TrainCommand):
+    """Train on the bonus alone; `revd train --init-from RUN` then fine-tunes the policy on the task's reward."""
+
+    def config(self) -> TrainConfig:
+        """The same, without the task's own reward."""
+        if self.reward == NO_REWARD:
+            raise ValueError("pre-training needs a reward other than 'none': the bonus is all there is")
+        config = super().config()
+        alone = replace(config, extrinsic_weight=0.0)
+        directory = config.directory
+        return alone if self.output else replace(alone, output=directory.with_name(f"pretrain-{directory.name}"))

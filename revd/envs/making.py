@@ -23,7 +23,8 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
         raise ValueError(f"task {task.name!r} is made as a vector only, by revd.sb3.atari.AtariVecEnv")
     register(task)
     # Environments need not know of render modes, so the argument is left out where it is not needed.
-    env = gymnasium.make(task.gymnasium_id, **({} if render_mode is None else {"render_mode": render_mode}))
+    options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+    env = gymnasium.make(task.gymnasium_id, **options)
     if task.suite == "bullet":
         return QuietStart(env)
     if task.suite == "minigrid":

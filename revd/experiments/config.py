@@ -14,6 +14,8 @@ from revd.names import unknown_name
 Normalize = Literal["none", "observations", "rewards", "both"]
 NormalizeBonus = Literal["none", "rms"]
 DecayPer = Literal["rollout", "step"]
+Network = Literal["sb3", "paper"]
+BatchNorm = Literal["train", "eval", "off"]
 
 NO_REWARD = "none"
 RUNS = Path("runs")
@@ -55,11 +57,17 @@ class TrainConfig:
     seed: int = 0
     """Seed of the environments, the networks and the reward."""
     output: Path | None = None
-    """Directory of the run. It must not hold a run already."""
+    """Directory of the run; the same command goes on with a run that it finds there."""
     n_envs: int = 10
     """Copies of the environment that are stepped together."""
     normalize: Normalize = "none"
     """What of the task is scaled to unit variance while training: its observations, its rewards, or both."""
+    sparse: float | None = None
+    """Probability with which each step's reward is hidden from the agent; reported returns are untouched."""
+    network: Network = "sb3"
+    """Networks of the policy: SB3's own, or the paper's (separate for policy and value)."""
+    batch_norm: BatchNorm = "eval"
+    """BatchNorm after the convolutions of the paper's network: trained, always in eval mode, or left out."""
     weight: float = 0.1
     """Weight of the bonus in the first rollout."""
     decay: float = 1e-5
@@ -76,6 +84,18 @@ class TrainConfig:
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, … With auto, only networks for images go to a GPU."""
+    checkpoint_every: int = 50_000
+    """Steps between two checkpoints, from which the same command goes on after an interruption."""
+    eval_every: int = 0
+    """Steps between two evaluations with the deterministic policy on the untouched task; 0 for none."""
+    eval_episodes: int = 10
+    """Episodes of an evaluation."""
+    init_from: Path | None = None
+    """Run to take the initial policy from, such as one of `revd pretrain`."""
+    init_value: bool = False
+    """Take its value network too."""
+    init_optimizer: bool = False
+    """Take its optimiser's state too."""
     threads: int = 1
     """CPU threads of torch. Networks for images gain from more; small ones lose, on a busy machine very much."""
 
@@ -93,6 +113,8 @@ class TrainConfig:
             raise ValueError(f"reward_params are {self.reward_params.words()}, but reward 'none' takes none")
         if self.reward == NO_REWARD and self.extrinsic_weight != 1:
             raise ValueError(f"extrinsic_weight must be 1 with reward 'none', got {self.extrinsic_weight}")
+        if self.init_from is None and (self.init_value or self.init_optimizer):
+            raise ValueError("init_value and init_optimizer say what to take from init_from, which is not given")
 
     @property
     def method(self) -> str:
@@ -107,10 +129,19 @@ class TrainConfig:
         task = re.sub(r"[^\w.+-]+", "-", self.task).strip(".-") or "task"
         return RUNS / task / f"{self.algo}-{self.reward}-seed{self.seed}"
 
+    def differences(self, other: "TrainConfig") -> list[str]:
+        """What would make `other` another training than this one, in words; how it runs does not count."""
+        names = [entry.name for entry in fields(TrainConfig) if entry.name not in _HOW_IT_RUNS]
+        return [
+            f"{name} is {getattr(self, name)!r} there and {getattr(other, name)!r} here"
+            for name in names
+            if getattr(self, name) != getattr(other, name)
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON's types."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(TrainConfig)}
-        return values | {"output": None if self.output is None else str(self.output)}
+        return values | {name: None if values[name] is None else str(values[name]) for name in _PATHS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TrainConfig":
@@ -119,8 +150,8 @@ class TrainConfig:
         for name in values:
             if name not in names:
                 raise ValueError(unknown_name("field of a training", name, names))
-        output = values.get("output")
-        return TrainConfig(**{**values, "output": None if output is None else Path(output)})
+        paths = {name: None if values.get(name) is None else Path(values[name]) for name in _PATHS}
+        return TrainConfig(**{**values, **paths})
 
     def to_json(self) -> str:
         """`to_dict` as text."""
@@ -139,15 +170,39 @@ class TrainConfig:
             value = getattr(self, entry.name)
             if value != getattr(default, entry.name):
                 flag = "--" + entry.name.replace("_", "-")
-                words += [flag, *(value.words() if isinstance(value, Parameters) else [str(value)])]
+                words += [flag] if value is True else [flag, *_words(value)]
         return shlex.join(words)
 
 
-_CHOICES = {"normalize": Normalize, "normalize_bonus": NormalizeBonus, "decay_per": DecayPer}
+_CHOICES = {
+    "normalize": Normalize,
+    "normalize_bonus": NormalizeBonus,
+    "decay_per": DecayPer,
+    "network": Network,
+    "batch_norm": BatchNorm,
+}
+_PATHS = ("output", "init_from")
+#: May differ between the sessions of one run. More steps are a longer run of the same training.
+_HOW_IT_RUNS = frozenset({"output", "steps", "device", "threads", "checkpoint_every", "eval_every", "eval_episodes"})
+
+
+def _words(value: object) -> list[str]:
+    return value.words() if isinstance(value, Parameters) else [str(value)]
+
+
+_SMALLEST = {
+    "steps": 1,
+    "n_envs": 1,
+    "threads": 1,
+    "seed": 0,
+    "checkpoint_every": 1,
+    "eval_every": 0,
+    "eval_episodes": 1,
+}
 
 
 def _check_numbers(config: TrainConfig) -> None:
-    for name, smallest in {"steps": 1, "n_envs": 1, "threads": 1, "seed": 0}.items():
+    for name, smallest in _SMALLEST.items():
         if getattr(config, name) < smallest:
             raise ValueError(f"{name} must be at least {smallest}, got {getattr(config, name)}")
     if config.seed + config.n_envs > 2**32:
@@ -155,6 +210,8 @@ def _check_numbers(config: TrainConfig) -> None:
     for name in ("weight", "extrinsic_weight"):
         if not (math.isfinite(getattr(config, name)) and getattr(config, name) >= 0):
             raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(config, name)}")
+    if config.sparse is not None and not 0 <= config.sparse <= 1:
+        raise ValueError(f"sparse is a probability, inside [0, 1], got {config.sparse}")
     if not 0 <= config.decay <= 1:
         raise ValueError(f"decay must lie in [0, 1], got {config.decay}")
 

@@ -35,19 +35,24 @@ def launch(
     *,
     jobs: int,
     watch: Watch,
+    retries: int = 0,
     interval: float = 0.5,
     worker: Sequence[str] = WORKER,
 ) -> list[Run]:
     """
     Train all `configs`, `jobs` at a time, and return how each ended.
 
-    A run that fails leaves the others alone. `watch` sees all of them every `interval` seconds and once at the
-    end. What a run prints goes to `log.txt` in its directory. An interrupt ends the running ones, then goes on.
+    Finished runs are not started again, interrupted ones go on from their last checkpoint. A run that fails leaves
+    the others alone, and is started again up to `retries` times. `watch` sees all of them every `interval` seconds
+    and once at the end. What a run prints goes to `log.txt` in its directory. An interrupt ends the running ones,
+    then goes on.
     """
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
+    if retries < 0:
+        raise ValueError(f"retries must be at least 0, got {retries}")
     _check_directories(configs)
-    processes = [_Process(config, worker) for config in configs]
+    processes = [_Process(config, worker, retries) for config in configs]
     with _interrupt_on_termination(), _stopped_at_last(processes):
         while True:
             _start_waiting(processes, jobs)
@@ -61,7 +66,7 @@ def launch(
 def _check_directories(configs: Sequence[TrainConfig]) -> None:
     seen: set[Path] = set()
     for config in configs:
-        RunDirectory(config.directory).require_unused()
+        RunDirectory(config.directory).open(config)
         if config.directory in seen:
             raise ValueError(f"two of the runs have the same output {str(config.directory)!r}")
         seen.add(config.directory)
@@ -69,34 +74,40 @@ def _check_directories(configs: Sequence[TrainConfig]) -> None:
 
 def _start_waiting(processes: Sequence["_Process"], jobs: int) -> None:
     free = jobs - sum(process.running for process in processes)
-    for process in [process for process in processes if not process.started][: max(free, 0)]:
+    for process in [process for process in processes if process.waits][: max(free, 0)]:
         process.start()
 
 
 class _Process:
     """One worker, and what can be known about it from outside."""
 
-    def __init__(self, config: TrainConfig, worker: Sequence[str]) -> None:
+    def __init__(self, config: TrainConfig, worker: Sequence[str], retries: int) -> None:
         self._config = config
         self._worker = list(worker)
         self._directory = RunDirectory(config.directory)
         self._process: subprocess.Popen[str] | None = None
-
-    @property
-    def started(self) -> bool:
-        return self._process is not None
+        self._starts_left = 0 if self._directory.is_finished(config.steps) else 1 + retries
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def waits(self) -> bool:
+        """To be started, for the first time or after a failure."""
+        return self._starts_left > 0 and not self.running and not self._directory.is_finished(self._config.steps)
+
+    @property
     def ended(self) -> bool:
-        return self.started and not self.running
+        return not self.running and not self.waits
 
     def start(self) -> None:
+        self._starts_left -= 1
         self._directory.path.mkdir(parents=True, exist_ok=True)
-        with self._directory.log.open("w") as log:
+        stale = self._directory.read_status()
+        if stale is not None:
+            self._directory.write_status(replace(stale, state="running", error=None))
+        with self._directory.log.open("a") as log:
             # A session of its own: Ctrl-C reaches only us, and we end the workers in order.
             self._process = subprocess.Popen(
                 self._worker,
@@ -114,10 +125,11 @@ class _Process:
             stdin.write(self._config.to_json())
 
     def look(self) -> Run:
-        status = Status(state="waiting", total_steps=self._config.steps)
+        status = self._directory.read_status() or Status(state="running", total_steps=self._config.steps)
+        if self.waits:
+            return Run(config=self._config, status=replace(status, state="waiting"))
         if self._process is not None:
             code = self._process.poll()
-            status = self._directory.read_status() or replace(status, state="running")
             if code is not None and status.state == "running":
                 # It ended without saying so: a wrong config, or it was killed.
                 status = replace(status, state="failed", error=self._last_words(code))

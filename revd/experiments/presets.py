@@ -95,7 +95,7 @@ def preset_fields(preset: str, *, suite: str | None, algo: str, reward: str) -> 
         raise ValueError(unknown_name("preset", preset, PRESETS))
     if preset == "none":
         return {}
-    if suite not in SUITES:
+    if suite is None or suite not in SUITES:
         raise ValueError("preset 'paper' covers the tasks atari/… and bullet/…; `revd tasks` lists them")
     if (suite, algo) not in ALGORITHMS:
         raise ValueError(f"preset 'paper' covers ppo and a2c, not {algo!r}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 import traceback
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,44 +11,43 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from revd.experiments.config import NO_REWARD, TrainConfig
-from revd.experiments.rundir import EpisodeLog, RunDirectory, Status, replacing
+from revd.experiments.observer import Observer, Report
+from revd.experiments.rundir import RunDirectory, replacing
 from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
 from revd.sb3.algorithms import algorithm_parameters, make_algorithm
 from revd.sb3.environments import make_vec_env
-from revd.sb3.progress import Progress
+from revd.sb3.policies import paper_policy
 from revd.sb3.training import Training
 
 if TYPE_CHECKING:
     from revd.spaces import Space
 
-Report = Callable[[Progress], None]
-
-# A rollout may take milliseconds; the status file is for eyes.
-SECONDS_BETWEEN_STATUSES = 0.5
+#: Added to the seed of a training for the environments in which it is evaluated.
+EVALUATION_SEED = 50_021
 
 
 def train(config: TrainConfig, *, report: Report | None = None) -> Path:
     """
-    Train, and return the run directory.
+    Train, and return the run directory; a run that the directory already holds goes on from its last checkpoint.
 
     What is wrong with a config is raised before anything is written. `report` is called after each rollout.
     Torch's number of threads is set for the whole process.
     """
     torch.set_num_threads(config.threads)
     directory = RunDirectory(config.directory)
-    directory.require_unused()
+    directory.open(config)
+    if directory.is_finished(config.steps):
+        return directory.path
     with closing(prepare(config)) as training:
-        directory.create(config, resolved=resolve(config, training))
-        observer = _Observer(config, directory, report)
+        checkpoint = directory.checkpoints.newest()
+        if checkpoint is not None:
+            training.restore(checkpoint)
+        directory.start(config, resolved=resolve(config, training), steps=training.steps)
+        observer = Observer(config, directory, report)
         try:
-            with closing(EpisodeLog(directory.episodes)) as episodes:
-                training.learn(
-                    config.steps,
-                    logs=directory.path,
-                    on_rollout=observer,
-                    on_episode=lambda episode: episodes.write(**asdict(episode)),
-                )
+            with observer.logs(training.steps) as logs:
+                training.learn(config.steps, progress=logs.progress, events=directory.path, listeners=logs.listeners)
             save(training, directory)
         except BaseException as error:
             failed = replace(observer.status, state="failed", error=one_line(error))
@@ -62,18 +59,22 @@ def train(config: TrainConfig, *, report: Report | None = None) -> Path:
 
 def prepare(config: TrainConfig) -> Training:
     """Build environments, algorithm and bonus. Nothing is written; a wrong name or value is a ValueError."""
-    env = make_vec_env(
-        config.task,
-        n_envs=config.n_envs,
+    env = make_vec_env(**_env_settings(config), n_envs=config.n_envs, seed=config.seed, sparse=config.sparse)
+    model = make_algorithm(
+        config.algo,
+        env,
         seed=config.seed,
-        normalize=config.normalize,
-        gamma=config.algo_params.get("gamma", 0.99),
+        device=config.device,
+        parameters=_algorithm_parameters(config, env.observation_space),
     )
-    model = make_algorithm(config.algo, env, seed=config.seed, device=config.device, parameters=config.algo_params)
-    if config.reward == NO_REWARD:
-        return Training(model=model)
-    training = Training(model=model, intrinsic=_make_bonus(config, model.observation_space, model.action_space))
-    training.check()
+    training = Training(model=model)
+    if config.reward != NO_REWARD:
+        training.intrinsic = _make_bonus(config, model.observation_space, model.action_space)
+        training.check()
+    if config.init_from is not None:
+        _start_from(config, training, config.init_from)
+    if config.eval_every:
+        training.evaluation_env = make_vec_env(**_env_settings(config), seed=config.seed + EVALUATION_SEED)
     return training
 
 
@@ -83,13 +84,18 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
     return {
         "method": config.method,
         "device": str(training.model.device),
-        "algo_params": algorithm_parameters(config.algo, training.model.observation_space, config.algo_params),
+        "algo_params": algorithm_parameters(
+            config.algo,
+            training.model.observation_space,
+            _algorithm_parameters(config, training.model.observation_space),
+        ),
         "reward_params": {} if reward is None else asdict(reward.config),
     }
 
 
 def save(training: Training, directory: RunDirectory) -> None:
-    """Keep what a later session needs: the model, the normalisation's statistics and the bonus's memory."""
+    """Keep the end of a training: a checkpoint to go on from, and exports for those who use SB3 directly."""
+    directory.checkpoints.write(training.steps, training.snapshot())
     with replacing(directory.model) as path:
         training.save_model(path)
     if training.normalization_state():
@@ -108,6 +114,26 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def _env_settings(config: TrainConfig) -> dict[str, Any]:
+    """What the environments of training and evaluation share."""
+    return {"task": config.task, "normalize": config.normalize, "gamma": config.algo_params.get("gamma", 0.99)}
+
+
+def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict[str, Any]:
+    """What goes to the algorithm's constructor: the paper's networks, if they are asked for, and what is set."""
+    if config.network == "sb3":
+        return dict(config.algo_params)
+    policy, policy_kwargs = paper_policy(observation_space, batch_norm=config.batch_norm)
+    return {"policy": policy, "policy_kwargs": policy_kwargs, **config.algo_params}
+
+
+def _start_from(config: TrainConfig, training: Training, source: Path) -> None:
+    snapshot = RunDirectory(source).checkpoints.newest()
+    if snapshot is None:
+        raise ValueError(f"init_from {str(source)!r} holds no checkpoint of a run")
+    training.start_from(snapshot, value=config.init_value, optimizer=config.init_optimizer)
+
+
 def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Space) -> IntrinsicRewardCallback:
     # The spaces are the model's own: images are channels first there, and the bonus sees what the policy sees.
     parameters = {"seed": config.seed, "normalize": config.normalize_bonus, **config.reward_params}
@@ -120,28 +146,3 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,
     )
-
-
-class _Observer:
-    """Keeps the status file up to date and passes progress on."""
-
-    def __init__(self, config: TrainConfig, directory: RunDirectory, report: Report | None) -> None:
-        self.status = Status(state="running", total_steps=config.steps)
-        self._directory = directory
-        self._report = report
-        self._written = -SECONDS_BETWEEN_STATUSES
-
-    def __call__(self, progress: Progress) -> None:
-        self.status = Status(
-            state="running",
-            steps=progress.steps,
-            total_steps=progress.total_steps,
-            episode_return=progress.episode_return,
-            bonus_share=progress.bonus_share,
-            steps_per_second=progress.steps_per_second,
-        )
-        if time.monotonic() - self._written >= SECONDS_BETWEEN_STATUSES:
-            self._directory.write_status(self.status)
-            self._written = time.monotonic()
-        if self._report is not None:
-            self._report(progress)

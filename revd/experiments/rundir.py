@@ -1,6 +1,5 @@
 """The run directory: everything one training leaves behind, and the only place that knows its file names."""
 
-import csv
 import json
 import math
 import os
@@ -13,12 +12,15 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
+from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import TrainConfig
 
 State = Literal["waiting", "running", "finished", "failed"]
-EPISODE_COLUMNS = ("steps", "return", "length", "env")
+STEPS_COLUMN = "steps"
+EPISODE_COLUMNS = (STEPS_COLUMN, "return", "length", "env")
+EVALUATION_COLUMNS = (STEPS_COLUMN, "return_mean", "return_std", "episodes")
 _PACKAGES = ("revd", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 
 
@@ -44,28 +46,49 @@ class RunDirectory:
         self.run = path / "run.json"
         self.status = path / "status.json"
         self.episodes = path / "episodes.csv"
+        self.progress = path / "progress.csv"
+        self.evaluations = path / "evaluations.csv"
+        self.checkpoints = Checkpoints(path / "checkpoints")
         self.model = path / "model.zip"
         self.normalization = path / "normalization.safetensors"
         self.bonus = path / "bonus.safetensors"
         self.log = path / "log.txt"
 
-    def require_unused(self) -> None:
-        """Refuse a directory that already holds a run: results are never overwritten."""
-        if self.config.exists():
-            raise FileExistsError(
-                f"output {str(self.path)!r} already holds a run, which is never overwritten; "
-                "choose another with --output, or remove that one first"
-            )
+    def open(self, config: TrainConfig) -> None:
+        """Refuse a directory that holds another training than `config`: results are never overwritten."""
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"output {str(self.path)!r} is a file; it must be a directory")
+        earlier = self.read_config()
+        differences = [] if earlier is None else earlier.differences(config)
+        if differences:
+            raise FileExistsError(
+                f"output {str(self.path)!r} already holds a run with other settings ({'; '.join(differences)}); "
+                "choose another directory with --output"
+            )
 
-    def create(self, config: TrainConfig, *, resolved: Mapping[str, Any]) -> None:
-        """Start a run: what it is, with what software, and that it runs."""
-        self.require_unused()
+    def read_config(self) -> TrainConfig | None:
+        """What the run is; None if there is none yet."""
+        if not self.config.exists():
+            return None
+        values = json.loads(self.config.read_text())
+        return TrainConfig.from_dict({name: value for name, value in values.items() if name != "resolved"})
+
+    def is_finished(self, steps: int) -> bool:
+        """Whether the run has ended well after at least so many steps."""
+        status = self.read_status()
+        return status is not None and status.state == "finished" and status.total_steps >= steps
+
+    def start(self, config: TrainConfig, *, resolved: Mapping[str, Any], steps: int) -> None:
+        """Start a run or, after `steps` that are done, another session of it: what it is, and with what software."""
         self.path.mkdir(parents=True, exist_ok=True)
+        earlier = json.loads(self.run.read_text()) if self.run.exists() else {}
+        described = {**describe_software(), "repeat": config.command()}
+        if earlier:
+            sessions = [*earlier.get("resumed", []), {"steps": steps, **described}]
+            described = {**earlier, "resumed": sessions, "error": None}
         write_json(self.config, {**config.to_dict(), "resolved": dict(resolved)})
-        write_json(self.run, {"state": "running", **describe_software(), "repeat": config.command()})
-        self.write_status(Status(state="running", total_steps=config.steps))
+        write_json(self.run, {**described, "state": "running"})
+        self.write_status(Status(state="running", steps=steps, total_steps=config.steps))
 
     def finish(self, status: Status, *, traceback: str | None = None) -> None:
         """End a run, well or not; where it broke in our own code, `traceback` says where."""
@@ -85,27 +108,6 @@ class RunDirectory:
             return Status(**json.loads(self.status.read_text()))
         except FileNotFoundError:
             return None
-
-
-class EpisodeLog:
-    """`episodes.csv`: one line for each finished episode, flushed as it is written."""
-
-    def __init__(self, path: Path) -> None:
-        self._file: TextIO = path.open("w", newline="")
-        self._writer = csv.writer(self._file)
-        self._write(EPISODE_COLUMNS)
-
-    def write(self, *, steps: int, episode_return: float, length: int, env: int) -> None:
-        """Add an episode."""
-        self._write((steps, episode_return, length, env))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _write(self, row: tuple[object, ...]) -> None:
-        self._writer.writerow(row)
-        self._file.flush()
 
 
 @contextmanager

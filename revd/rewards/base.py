@@ -64,18 +64,16 @@ class IntrinsicReward(nn.Module, ABC):
         Padded steps (beyond `rollout.lengths`) are paid 0. The rollout is left as it is.
 
         Raises:
-            ValueError: The rollout does not fit the spaces, is too short, or holds NaN or infinite values; the
-                memory is unchanged then.
+            ValueError: The rollout does not fit the spaces, is too short, or holds values that are NaN, infinite
+                or too large; the memory is unchanged then.
         """
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)
         self.check_rollout_length(rollout.n_steps)
         self._metrics = {}
         valid = rollout.valid.to(self.device)
-        bonus = (
-            torch.where(valid, self.bonus(rollout), 0.0)
-            if valid.any()
-            else torch.zeros(valid.shape, device=self.device)
-        )
+        bonus = torch.zeros(valid.shape, device=self.device)
+        if valid.any():
+            bonus = torch.where(valid, self.bonus(rollout), 0.0)
         self._check_finite(bonus)
         if self.config.normalize == "rms":
             bonus = self._divided_by_std(bonus, valid)
@@ -121,6 +119,5 @@ class IntrinsicReward(nn.Module, ABC):
         if bad.any():
             step, env = bad.nonzero()[0].tolist()
             raise ValueError(
-                f"the bonus of {type(self).__name__} overflows float32 at step {step} of environment {env}: "
-                "the observations are too large; normalise them (VecNormalize, or normalize_observations=True)"
+                f"the bonus of {type(self).__name__} is not a finite number at step {step} of environment {env}"
             )

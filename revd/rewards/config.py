@@ -24,6 +24,8 @@ class RewardConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            _require_type(field.name, getattr(self, field.name), type(field.default))
         require(self.normalize in ("none", "rms"), "normalize", self.normalize, "'none' or 'rms'")
         require_integer("seed", self.seed, minimum=0)
 
@@ -85,6 +87,14 @@ def require(condition: bool, name: str, value: object, valid: str) -> None:
     """Raise a ValueError that names the argument, its value and what would be valid."""
     if not condition:
         raise ValueError(f"{name} must be {valid}, got {value!r}")
+
+
+def _require_type(name: str, value: object, kind: type) -> None:
+    # Words from a command line or a YAML file ("no", "0,5") would otherwise be true, or fail without a name.
+    if kind is bool:
+        require(isinstance(value, bool), name, value, "True or False")
+    if kind is float:
+        require(isinstance(value, int | float) and not isinstance(value, bool), name, value, "a number")
 
 
 def require_integer(name: str, value: object, *, minimum: int) -> None:

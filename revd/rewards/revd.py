@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from revd.functional import divergence_from_distances, episode_distances
+from revd.functional import discrepancy, divergence_from_distances, episode_distances, spread
 from revd.rewards.config import NeighborConfig, RewardConfig, require
 from revd.rewards.neighbors import NeighborReward
 
@@ -79,12 +79,12 @@ class REVD(NeighborReward):
         )
         mu_1, mu_k, nu_k = own[..., 0], own[..., -1], previous[..., -1]
         paid = mu_k.isfinite() & nu_k.isfinite()
-        discrepancy = torch.where(paid, (nu_k / (mu_k + config.eps)) ** (1 - config.alpha), 0.0)
-        spread = torch.tanh(_finite_mean(mu_1))
+        ratio = discrepancy(mu_k, nu_k, eps=config.eps, alpha=config.alpha)
+        scale = spread(mu_1)
         return _Payment(
-            bonus=spread[:, None] * discrepancy if config.scale_by_spread else discrepancy,
-            discrepancy=discrepancy[paid],
-            spread=spread[segments.lengths > 1],
+            bonus=scale[:, None] * ratio if config.scale_by_spread else ratio,
+            discrepancy=ratio[paid],
+            spread=scale[segments.lengths > 1],
             divergence=divergence_from_distances(
                 mu_k,
                 nu_k,
@@ -122,9 +122,3 @@ class _Payment:
     divergence: Tensor
     duplicate: Tensor
     unpaid: Tensor
-
-
-def _finite_mean(distances: Tensor) -> Tensor:
-    """Mean over the last dimension of what is finite; 0 where nothing is."""
-    finite = distances.isfinite()
-    return torch.where(finite, distances, 0.0).sum(dim=-1) / finite.sum(dim=-1).clamp(min=1)

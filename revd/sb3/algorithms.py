@@ -12,6 +12,7 @@ from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv
 
 from revd.names import unknown_name
+from revd.sb3.policies import policy_class
 from revd.spaces import image_channel_axis
 
 ALGORITHMS: Mapping[str, tuple[str, str]] = {
@@ -82,8 +83,9 @@ def make_algorithm(
     without it.
     """
     arguments = algorithm_parameters(algo, env.observation_space, parameters or {})
-    if device == "auto" and not str(arguments["policy"]).startswith("Cnn"):
+    if device == "auto" and "Cnn" not in str(arguments["policy"]):
         device = "cpu"
+    arguments["policy"] = policy_class(arguments["policy"])
     _check_device(device)
     try:
         return algorithm_class(algo)(env=env, seed=seed, device=device, **arguments)

@@ -86,18 +86,25 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write counts, statistics and the reward's state to one safetensors file: no pickles."""
+        self.checkpoint().write(path)
+
+    def load(self, path: str | PathLike[str]) -> None:
+        """Go on where `save` stopped; before training starts, the state is applied when it does."""
+        self.restore(Checkpoint.read(path))
+
+    def checkpoint(self) -> Checkpoint:
+        """What `save` writes."""
         if self.reward is None:
             raise ValueError("there is nothing to save before training has started")
-        Checkpoint(
+        return Checkpoint(
             method=type(self.reward).__name__,
             rollouts=self.rollouts,
             steps=self.steps,
             state=self.reward.state_dict(),
-        ).write(path)
+        )
 
-    def load(self, path: str | PathLike[str]) -> None:
-        """Go on where `save` stopped; before training starts, the state is applied when it does."""
-        checkpoint = Checkpoint.read(path)
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """What `load` does with what it has read."""
         if self.reward is None:
             self._pending = checkpoint
         else:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 from copy import deepcopy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from revd.tensorfile import read_tensors, write_tensors
 
 if TYPE_CHECKING:
+    import os
+
     from torch import Tensor
 
     from revd.rewards import IntrinsicReward
@@ -29,30 +27,25 @@ class Checkpoint:
     steps: int
     state: dict[str, Tensor]
 
+    @property
+    def counts(self) -> dict[str, str | int]:
+        """Everything but the tensors."""
+        return {"method": self.method, "rollouts": self.rollouts, "steps": self.steps}
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the file in one step: a reader sees the old one or the new one."""
-        path = Path(path)
-        counts = {"format": FORMAT, "method": self.method, "rollouts": self.rollouts, "steps": self.steps}
-        temporary = path.with_name(f".{path.name}.tmp")
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state.items()}
-        try:
-            save_file(tensors, temporary, metadata={"revd": json.dumps(counts)})
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_tensors(path, self.state, {"format": FORMAT, **self.counts})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """Read a file that `write` made."""
         try:
-            with safe_open(os.fspath(path), framework="pt") as file:
-                counts = json.loads((file.metadata() or {}).get("revd", "{}"))
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, json.JSONDecodeError) as error:
+            state, counts = read_tensors(path)
+        except ValueError as error:
             raise ValueError(f"{path} is not a file that IntrinsicRewardCallback.save wrote: {error}") from error
-        if not isinstance(counts, dict) or counts.get("format") != FORMAT:
+        if counts.pop("format", None) != FORMAT:
             raise ValueError(f"{path} is not a file that IntrinsicRewardCallback.save wrote")
-        return cls(method=counts["method"], rollouts=counts["rollouts"], steps=counts["steps"], state=state)
+        return cls(**counts, state=state)
 
     def load_into(self, reward: IntrinsicReward) -> None:
         """Put the state into a reward of the same method and sizes."""

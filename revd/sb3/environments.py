@@ -15,6 +15,7 @@ from revd.envs import SparseReward, Task, find_task, make_env
 from revd.envs.making import register
 from revd.envs.sparse import check_probability
 from revd.names import unknown_name
+from revd.sb3.atari import AtariVecEnv, game_of
 
 Normalize = Literal["none", "observations", "rewards", "both"]
 
@@ -43,7 +44,11 @@ def make_vec_env(
         check_probability(sparse)
     found = find_task(task)
     register(found)
-    env: VecEnv = DummyVecEnv([_factory(found, seed + index, sparse) for index in range(n_envs)])
+    env: VecEnv
+    if found.suite == "atari":
+        env = AtariVecEnv(game_of(found), n_envs, sparse=sparse)
+    else:
+        env = DummyVecEnv([_factory(found, seed + index, sparse) for index in range(n_envs)])
     env.seed(seed)
     if normalize == "none":
         return env

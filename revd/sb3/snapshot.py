@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,36 @@ def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: In
     _load_random_state(_without("random", tensors))
 
 
+def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, optimizer: bool) -> None:
+    """Start from another training's policy and the observation statistics that it was trained under.
+
+    Args:
+        snapshot: Of a training on the same spaces with the same networks.
+        model: A fresh model.
+        value: Take the value network too; it predicts another reward's returns.
+        optimizer: Take the optimiser's state too.
+    """
+    tensors, values = snapshot
+    policy = _without("policy", tensors)
+    fresh = model.policy.state_dict()
+    if {name: tensor.shape for name, tensor in policy.items()} != {name: t.shape for name, t in fresh.items()}:
+        raise ValueError("init_from holds a policy of other networks, or for other observations or actions")
+    kept = {name: tensor for name, tensor in policy.items() if value or not _is_value(name)}
+    model.policy.load_state_dict({**fresh, **kept})
+    if optimizer:
+        _load_optimizer_state(model.policy.optimizer, _without("optimizer", tensors), values["optimizer"])
+    env = model.get_env()
+    assert env is not None
+    ours, theirs = normalization_state(env), _without("normalization", tensors)
+    statistics = {name: theirs[name] for name in theirs if name.startswith("observations") and name in ours}
+    load_normalization_state(env, {**ours, **statistics})
+
+
+def _is_value(name: str) -> bool:
+    """Whether a parameter of SB3's policies serves the value function alone."""
+    return name.startswith(("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "lstm_critic."))
+
+
 def _counters(model: OnPolicyAlgorithm) -> dict[str, Any]:
     episodes = [{name: float(episode[name]) for name in ("r", "l", "t")} for episode in model.ep_info_buffer or ()]
     return {
@@ -69,15 +100,8 @@ def _load_counters(model: OnPolicyAlgorithm, counters: Mapping[str, Any]) -> Non
     model.num_timesteps = counters["num_timesteps"]
     model._n_updates = counters["n_updates"]
     # learn() makes these two anew only when they are missing or when it starts counting from zero.
-    model.ep_info_buffer = model_buffer(model, counters["episodes"])
-    model.ep_success_buffer = model_buffer(model, counters["successes"])
-
-
-def model_buffer(model: OnPolicyAlgorithm, entries: list[Any]) -> Any:
-    """A window of the length that the algorithm averages its statistics over."""
-    from collections import deque
-
-    return deque(entries, maxlen=model._stats_window_size)
+    model.ep_info_buffer = deque(counters["episodes"], maxlen=model._stats_window_size)
+    model.ep_success_buffer = deque(counters["successes"], maxlen=model._stats_window_size)
 
 
 def _optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:

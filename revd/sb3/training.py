@@ -1,51 +1,106 @@
-"""An algorithm and its exploration bonus as one thing that learns and can be saved."""
+"""An algorithm and its exploration bonus as one thing that learns, can be saved, and goes on."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import torch
 from safetensors.torch import save_file
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import configure
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
+from torch.utils.tensorboard import SummaryWriter
 
 from revd.sb3.algorithms import learn_arguments
-from revd.sb3.callback import IntrinsicRewardCallback
+from revd.sb3.csvlog import CsvLog
 from revd.sb3.environments import normalization_state
+from revd.sb3.evaluation import Evaluation, EvaluationCallback
 from revd.sb3.progress import Episode, EpisodeCallback, Progress, ProgressCallback
+from revd.sb3.snapshot import Snapshot, load_policy, restore_snapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+    from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+    from stable_baselines3.common.vec_env import VecEnv
+
+    from revd.csvfile import CsvFile
+    from revd.sb3.callback import IntrinsicRewardCallback
+
+#: Between the seeds of a run's sessions: a resumed run must not see its first episodes again.
+SEED_STRIDE = 100_003
 
 
 @dataclass(frozen=True, kw_only=True)
+class Listeners:
+    """Who is told how a training goes."""
+
+    on_rollout: Callable[[Progress], None]
+    on_episode: Callable[[Episode], None]
+    on_checkpoint: Callable[[int, Snapshot], None]
+    checkpoint_every: int
+    on_evaluation: Callable[[Evaluation], None]
+    eval_every: int = 0
+    eval_episodes: int = 10
+
+
+@dataclass(kw_only=True)
 class Training:
-    """A model in its environments, with the bonus it is paid, if any."""
+    """A model in its environments, with the bonus it is paid, if any.
+
+    Attributes:
+        model: The algorithm.
+        intrinsic: The callback that pays the bonus.
+        evaluation_env: Where the policy is evaluated; None if it is not.
+        sessions: How often the training was resumed.
+    """
 
     model: OnPolicyAlgorithm
     intrinsic: IntrinsicRewardCallback | None = None
+    evaluation_env: VecEnv | None = None
+    sessions: int = field(default=0, init=False)
+
+    @property
+    def steps(self) -> int:
+        """Environment steps taken so far, in all sessions."""
+        return self.model.num_timesteps
 
     def check(self) -> None:
         """Raise now what the bonus would have against this model once training starts."""
         if self.intrinsic is not None:
             self.intrinsic.init_callback(self.model)
 
-    def learn(
-        self,
-        steps: int,
-        *,
-        logs: Path,
-        on_rollout: Callable[[Progress], None],
-        on_episode: Callable[[Episode], None],
-    ) -> None:
-        """Train for `steps`; the logger writes `progress.csv` and TensorBoard events to `logs`."""
-        callbacks: list[BaseCallback] = [] if self.intrinsic is None else [self.intrinsic]
-        callbacks.append(ProgressCallback(on_rollout, total_steps=steps, intrinsic=self.intrinsic))
-        callbacks.append(EpisodeCallback(on_episode))
-        logger = configure(str(logs), ["csv", "tensorboard"])
+    def learn(self, steps: int, *, progress: CsvFile, events: Path, listeners: Listeners) -> None:
+        """Train until `steps` are done; the logger's numbers go to `progress` and as TensorBoard events to `events`."""
+        logger = _make_logger(progress, events, resumed_at=self.steps)
         self.model.set_logger(logger)
         try:
-            self.model.learn(steps, callback=callbacks, **learn_arguments(self.model))
+            self.model.learn(
+                steps - self.steps,
+                callback=self._callbacks(steps, listeners),
+                reset_num_timesteps=self.steps == 0,
+                **learn_arguments(self.model),
+            )
         finally:
             logger.close()
+
+    def snapshot(self) -> Snapshot:
+        """Everything needed to go on, between two rollouts."""
+        tensors, values = take_snapshot(self.model, self.intrinsic)
+        return tensors, {**values, "sessions": self.sessions}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot, with new episodes in all environments."""
+        restore_snapshot(snapshot, self.model, self.intrinsic)
+        self.sessions = snapshot[1]["sessions"] + 1
+        env = self.model.get_env()
+        assert env is not None
+        env.seed((self.model.seed or 0) + SEED_STRIDE * self.sessions)
+
+    def start_from(self, snapshot: Snapshot, *, value: bool, optimizer: bool) -> None:
+        """Take the policy of another training."""
+        load_policy(snapshot, self.model, value=value, optimizer=optimizer)
 
     def save_model(self, path: Path) -> None:
         """The networks and the optimiser, as SB3's own zip."""
@@ -62,6 +117,51 @@ class Training:
 
     def close(self) -> None:
         """Close the environments."""
-        env = self.model.get_env()
-        if env is not None:
-            env.close()
+        for env in (self.model.get_env(), self.evaluation_env):
+            if env is not None:
+                env.close()
+
+    def _callbacks(self, steps: int, listeners: Listeners) -> list[BaseCallback]:
+        # The bonus first: the others read its numbers. The checkpoint last: it holds what the others changed.
+        callbacks: list[BaseCallback] = [] if self.intrinsic is None else [self.intrinsic]
+        callbacks.append(ProgressCallback(listeners.on_rollout, total_steps=steps, intrinsic=self.intrinsic))
+        callbacks.append(EpisodeCallback(listeners.on_episode))
+        if self.evaluation_env is not None:
+            callbacks.append(
+                EvaluationCallback(
+                    self.evaluation_env,
+                    every=listeners.eval_every,
+                    episodes=listeners.eval_episodes,
+                    report=listeners.on_evaluation,
+                )
+            )
+        callbacks.append(_CheckpointCallback(self, listeners))
+        return callbacks
+
+
+class _CheckpointCallback(BaseCallback):
+    """Takes a snapshot between two rollouts, whenever enough steps have passed since the last."""
+
+    def __init__(self, training: Training, listeners: Listeners) -> None:
+        super().__init__()
+        self._training = training
+        self._listeners = listeners
+        self._last = training.steps
+
+    def _on_rollout_start(self) -> None:
+        steps = self._training.steps
+        if steps - self._last >= self._listeners.checkpoint_every:
+            self._last = steps
+            self._listeners.on_checkpoint(steps, self._training.snapshot())
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def _make_logger(progress: CsvFile, events: Path, *, resumed_at: int) -> Logger:
+    tensorboard = TensorBoardOutputFormat(str(events))
+    if resumed_at:
+        # Hides what a killed session had logged after its last checkpoint.
+        tensorboard.writer.close()
+        tensorboard.writer = SummaryWriter(log_dir=str(events), purge_step=resumed_at + 1)
+    return Logger(folder=str(events), output_formats=[CsvLog(progress), tensorboard])

@@ -23,8 +23,11 @@ def test_every_registered_method_is_covered_here() -> None:
 
 
 def test_public_names() -> None:
+    assert set(revd.__all__) <= set(dir(revd))
     for name in revd.__all__:
         assert getattr(revd, name) is not None
+    with pytest.raises(AttributeError, match="module 'revd' has no attribute 'RND'"):
+        _ = revd.RND
 
 
 def test_an_instance_passes_through() -> None:
@@ -74,19 +77,22 @@ def test_misspelt_names_get_the_nearest_valid_ones(name: Any, parameters: dict[s
 
 BAD = {
     "revd": {
-        "alpha": [0, 1, 1.0, 1.5, -0.5, np.nan],
+        "alpha": [0, 1, 1.0, 1.5, -0.5, np.nan, "0,5", None],
         "eps": [0, -1e-4, np.inf, np.nan],
         "k": [0, -1, 1.5, True, "3"],
         "boundary": ["episodes", None],
         "memory_size": [0, 3, 10.0],
         "embedding_size": [0, 2.0],
         "warmup": [0],
+        "scale_by_spread": ["no", 0],
+        "normalize_observations": ["false"],
         "normalize": ["std", None, True],
         "seed": [-1, 0.5],
     },
-    "re3": {"k": [0], "boundary": ["step"], "memory_size": [3], "normalize": ["rsm"], "seed": [None]},
+    "re3": {"log": ["off"], "k": [0], "boundary": ["step"], "memory_size": [3], "normalize": ["rsm"], "seed": [None]},
     "ride": {
         "k": [0],
+        "inverse": [None],
         "batch_size": [0],
         "memory_size": [0],
         "learning_rate": [0, -1, np.inf, np.nan],

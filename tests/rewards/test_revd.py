@@ -47,7 +47,7 @@ def assert_equals_naive(reward: REVD, rollouts: list[Rollout], *, end_after: int
     return bonuses
 
 
-@settings(derandomize=True, max_examples=40, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(
     data=st.data(),
     k=st.integers(1, 4),

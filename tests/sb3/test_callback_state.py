@@ -91,6 +91,16 @@ def test_loading_restores_the_counts(tmp_path: Path) -> None:
     assert second.latest["bonus_mean"] > 0  # compared with the segment in the file, though it is its first rollout
 
 
+def test_a_file_is_loaded_once(tmp_path: Path) -> None:
+    first, second = make_callback({}), make_callback({})
+    learn(new_model(), first, 2, reset=True)
+    first.save(tmp_path / "callback")
+    second.load(tmp_path / "callback")
+    model = learn(new_model(), second, 1, reset=True)
+    learn(model, second, 1)
+    assert (second.rollouts, int(second.reward.calls)) == (4, 4)
+
+
 def test_loading_into_an_instance(tmp_path: Path) -> None:
     model = new_model()
     first = IntrinsicRewardCallback(scripted_reward(model))
@@ -163,6 +173,14 @@ def test_episodes_end_where_learn_resets_the_environments() -> None:
     # Before rollouts 0 and 2; not before 4, where the third learn() went on in running episodes.
     assert reward.ended_before == [0, 2]
     assert callback.rollouts == 6
+
+
+def test_episodes_go_on_where_only_some_have_ended() -> None:
+    """Every rollout starts with a new episode of environment 0, the fourth also with one of environment 1."""
+    model = make_model("PPO", counting_envs(2, lengths=((6,), (9,))), n_steps=N_STEPS)
+    reward = scripted_reward(model)
+    learn(model, IntrinsicRewardCallback(reward), 5, reset=True)
+    assert reward.ended_before == [0, 3]
 
 
 def test_the_memory_of_an_episode_ends_with_a_reset() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -230,6 +231,37 @@ def test_what_is_logged_about_the_balance() -> None:
     assert callback.latest["bonus_share"] == pytest.approx(share, rel=1e-5)
     assert callback.latest["std_ratio"] == pytest.approx(bonus.std() / extrinsic.std(), rel=1e-5)
     assert 0 < callback.latest["time_fraction"] <= 1
+
+
+def test_models_are_trained_after_the_bonus_has_been_computed() -> None:
+    env = counting_envs(2)
+    callback = scripted_callback(env)
+    trained(callback, env=env, rollouts=3)
+    assert callback.reward.updated == [1, 2, 3]
+    assert callback.latest["loss"] == 0.25
+
+
+def test_the_fraction_of_time_that_the_bonus_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that moves by 1 a step and by 3 when the bonus is computed: 3 of 6 + 3 in every rollout."""
+    env = counting_envs(2)
+    callback = scripted_callback(env)
+    clock = [1000.0]
+    monkeypatch.setattr("revd.sb3.callback.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def advance(seconds: float, function: Any) -> Any:
+        def advanced(*arguments: Any) -> Any:
+            clock[0] += seconds
+            return function(*arguments)
+
+        return advanced
+
+    monkeypatch.setattr(env, "step_wait", advance(1, env.step_wait))
+    monkeypatch.setattr(callback.reward, "bonus", advance(3, callback.reward.bonus))
+    watch = LatestOfEachRollout(callback)
+    model = trained([callback, watch], env=env, rollouts=2)
+    clock[0] += 1000  # between two learn() nobody waits for the bonus
+    model.learn(24, callback=[callback, watch])
+    assert [latest["time_fraction"] for latest in watch.latest] == [pytest.approx(1 / 3)] * 4
 
 
 def test_a_time_out_bootstrap_is_no_extrinsic_reward() -> None:

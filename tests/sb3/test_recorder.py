@@ -181,16 +181,17 @@ def test_terminal_observations_are_copied() -> None:
         torch.testing.assert_close(rollout.next_observations, rollout.observations + TICK, rtol=0, atol=0)
 
 
-def test_recorded_rewards_do_not_change_with_the_environments_array() -> None:
+def test_what_is_recorded_does_not_change_with_the_environments_arrays() -> None:
     recorder = RolloutRecorder()
-    rewards, dones = np.array([1.0, 2.0]), np.array([False, True])
-    recorder.step(rewards, dones, [{}, {"terminal_observation": np.zeros(2)}])
+    rewards, dones = np.array([1.0, 2.0], np.float32), np.array([False, True])
+    recorder.step(rewards, dones, [{}, {"terminal_observation": np.zeros(1)}])
     rewards += 10
     dones[:] = False
     recorder.step(rewards, dones, [{}, {}])
     assert recorder.n_steps == 2
     assert recorder.rewards.dtype == np.float32
     assert recorder.rewards.tolist() == [[1, 2], [11, 12]]
+    assert recorder.rollout(counted_model(2, n_envs=2)).dones.tolist() == [[False, True], [False, False]]
     recorder.start()
     assert recorder.n_steps == 0
 
@@ -202,13 +203,18 @@ def test_a_missing_terminal_observation_is_warned_about_once() -> None:
         recorder.step(np.zeros(1), ended, [{}])
     recorder.step(np.zeros(1), ended, [{}])  # a second warning would be an error here
     recorder.step(np.zeros(1), ended, [{}])
+    assert recorder.rollout(counted_model(3)).next_observations.flatten().tolist() == [1, 2, 3]
+
+
+def counted_model(n_steps: int, n_envs: int = 1) -> Any:
+    """As much of a model as a recorder reads; it has seen 0, 1, 2, …"""
+    numbers = np.repeat(np.arange(n_steps + 1.0), n_envs).reshape(n_steps + 1, n_envs, 1)
     buffer = SimpleNamespace(
-        buffer_size=3, n_envs=1, observations=np.arange(3.0).reshape(3, 1, 1), actions=np.zeros((3, 1, 1))
+        buffer_size=n_steps, n_envs=n_envs, observations=numbers[:-1], actions=np.zeros((n_steps, n_envs, 1))
     )
-    model = SimpleNamespace(
+    return SimpleNamespace(
         rollout_buffer=buffer,
         observation_space=spaces.Box(-9, 9, (1,)),
         action_space=spaces.Discrete(2),
-        _last_obs=np.array([[3.0]]),
+        _last_obs=numbers[-1],
     )
-    assert recorder.rollout(model).next_observations.flatten().tolist() == [1, 2, 3]  # type: ignore[arg-type]

@@ -52,6 +52,7 @@ class ScriptedReward(IntrinsicReward):
         self.rollouts: list[Rollout] = []
         self.ended_before: list[int] = []
         self.paid: list[Array] = []
+        self.updated: list[int] = []
 
     def bonus(self, rollout: Rollout) -> torch.Tensor:
         self.rollouts.append(rollout)
@@ -61,6 +62,11 @@ class ScriptedReward(IntrinsicReward):
             table = np.random.default_rng(len(self.rollouts)).normal(size=rollout.dones.shape)
         self.paid.append(table)
         return torch.as_tensor(table, dtype=torch.float32)
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        assert rollout is self.rollouts[-1]
+        self.updated.append(len(self.rollouts))
+        return {"loss": 0.25}
 
     def end_episodes(self) -> None:
         self.ended_before.append(len(self.rollouts))

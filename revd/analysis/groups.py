@@ -1,0 +1,193 @@
+"""The paper's result figures as data: which methods they hold against each other, and which runs belong to them."""
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from revd.analysis.runs import Run
+
+SUITES: Mapping[str, str] = {
+    "atari": "Atari",
+    "bullet": "PyBullet",
+    "classic": "Classic control",
+    "minigrid": "MiniGrid",
+    "gymnasium": "Gymnasium",
+}
+
+Pairs = tuple[tuple[str, str], ...]
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """Methods that one figure compares, and the pairs of which it asks how probably the first beats the second."""
+
+    name: str
+    title: str
+    methods: tuple[str, ...]
+    comparisons: Pairs
+    sparse: bool = False
+
+
+_WITH_BENCHMARKS = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE")
+_REVD_AGAINST_BENCHMARKS = tuple(("PPO+REVD", other) for other in ("PPO", "PPO+RE3", "PPO+RIDE"))
+
+#: In the order of the paper's figures, which has these three for Atari and the same three for PyBullet.
+GROUPINGS = (
+    Grouping(
+        name="algorithms",
+        title="PPO and A2C with and without REVD",
+        methods=("PPO", "PPO+REVD", "A2C", "A2C+REVD"),
+        comparisons=(("PPO+REVD", "PPO"), ("A2C+REVD", "A2C")),
+    ),
+    Grouping(
+        name="rewards",
+        title="PPO with different exploration rewards",
+        methods=_WITH_BENCHMARKS,
+        comparisons=_REVD_AGAINST_BENCHMARKS,
+    ),
+    Grouping(
+        name="sparse",
+        title="sparse rewards",
+        methods=_WITH_BENCHMARKS,
+        comparisons=_REVD_AGAINST_BENCHMARKS,
+        sparse=True,
+    ),
+)
+
+# What may differ between runs of one method: it changes how or how long a training runs, not what it learns from.
+_SAME_METHOD = frozenset(
+    {
+        "task", "algo", "reward", "sparse", "seed", "steps", "output", "device", "threads", "checkpoint_every",
+        "eval_every", "eval_episodes", "reward_params.seed",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The runs of one figure."""
+
+    name: str
+    title: str
+    runs: tuple[Run, ...]
+    comparisons: Pairs
+
+    @property
+    def tasks(self) -> list[str]:
+        """Its tasks, one panel each."""
+        return sorted({run.task for run in self.runs})
+
+    @property
+    def methods(self) -> list[str]:
+        """Labels of its methods, in the figure's order."""
+        return list(dict.fromkeys(run.label for run in self.runs))
+
+    def of(self, task: str, method: str) -> list[Run]:
+        """Runs of one method on one task."""
+        return [run for run in self.runs if (run.task, run.label) == (task, method)]
+
+
+def suite_of(task: str) -> str:
+    """The family of a task by its name: `bullet/hopper` is of bullet; a plain Gymnasium id of gymnasium."""
+    prefix, separator, _ = task.partition("/")
+    return prefix if separator and prefix in SUITES else "gymnasium"
+
+
+def select(runs: Sequence[Run]) -> list[Selection]:
+    """The figures for which there are runs: the paper's, and one of all methods where some are in none of those."""
+    found = []
+    for suite, sparse in _settings(runs):
+        here = [run for run in runs if suite_of(run.task) == suite and run.sparse == sparse]
+        groupings = [grouping for grouping in GROUPINGS if grouping.sparse == (sparse is not None)]
+        groupings += _everything(here, groupings)
+        found += [_selection(suite, sparse, grouping, here) for grouping in _distinct(groupings, here)]
+    return found
+
+
+def group_by(runs: Iterable[Run], key: Callable[[Run], Key]) -> dict[Key, list[Run]]:
+    """Runs with the same key together, in the order in which keys first appear."""
+    groups: dict[Key, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def distinguish(runs: Sequence[Run]) -> list[Run]:
+    """
+    Name the variants of methods that were run with several settings, so that they are never pooled as one.
+
+    A variant is told by the settings that differ between runs of the same method on the same task.
+    """
+    flat = {run.directory: _flatten(run.settings) for run in runs}
+    varying: dict[tuple[str, float | None, str], set[str]] = {}
+    for (task, sparse, method), group in group_by(runs, lambda run: (run.task, run.sparse, run.method)).items():
+        settings = [flat[run.directory] for run in group]
+        names = {name for values in settings for name in values}
+        changing = {name for name in names if len({values.get(name) for values in settings}) > 1}
+        varying.setdefault((suite_of(task), sparse, method), set()).update(changing)
+    return [
+        replace(run, variant=_describe(flat[run.directory], varying[suite_of(run.task), run.sparse, run.method]))
+        for run in runs
+    ]
+
+
+def _settings(runs: Iterable[Run]) -> list[tuple[str, float | None]]:
+    order = list(SUITES)
+    found = {(suite_of(run.task), run.sparse) for run in runs}
+    return sorted(found, key=lambda setting: (order.index(setting[0]), setting[1] is not None, setting[1] or 0.0))
+
+
+def _everything(runs: Sequence[Run], groupings: Sequence[Grouping]) -> list[Grouping]:
+    present = sorted({run.method for run in runs})
+    if set(present) <= {method for grouping in groupings for method in grouping.methods}:
+        return []
+    pairs = tuple((method, plain) for method in present if (plain := method.partition("+")[0]) != method)
+    sparse = any(grouping.sparse for grouping in groupings)
+    title = "all methods, sparse rewards" if sparse else "all methods"
+    return [Grouping(name="all", title=title, methods=tuple(present), comparisons=pairs, sparse=sparse)]
+
+
+def _distinct(groupings: Sequence[Grouping], runs: Sequence[Run]) -> list[Grouping]:
+    """Those with runs, less those that would only repeat a part of another figure."""
+    present = {run.method for run in runs}
+    shown = [present & set(grouping.methods) for grouping in groupings]
+    return [
+        grouping
+        for index, grouping in enumerate(groupings)
+        if shown[index] and not any(shown[index] < other for other in shown) and shown[index] not in shown[:index]
+    ]
+
+
+def _selection(suite: str, sparse: float | None, grouping: Grouping, runs: Sequence[Run]) -> Selection:
+    chosen = [run for run in runs if run.method in grouping.methods]
+    chosen.sort(key=lambda run: (grouping.methods.index(run.method), run.variant, run.task, run.seed))
+    labels = {run.label: run.method for run in chosen}
+    pairs = [
+        (better, worse)
+        for first, second in grouping.comparisons
+        for better in labels
+        for worse in labels
+        if (labels[better], labels[worse]) == (first, second)
+    ]
+    name, title = f"{suite}-{grouping.name}", f"{SUITES[suite]}: {grouping.title}"
+    if sparse is not None:
+        name, title = f"{name}-{sparse:g}", f"{title} (zeroed with probability {sparse:g})"
+    return Selection(name=name, title=title, runs=tuple(chosen), comparisons=tuple(pairs))
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as text by dotted name, without those that every run has its own of."""
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        values |= {f"{name}.{key}": entry for key, entry in value.items()} if isinstance(value, dict) else {name: value}
+    if "init_from" in values:
+        # Each seed goes on from another run: that it is pre-trained makes the method, not from which run.
+        values["init_from"] = values["init_from"] is not None
+    return {name: json.dumps(value) for name, value in values.items() if name not in _SAME_METHOD}
+
+
+def _describe(values: Mapping[str, str], names: Iterable[str]) -> str:
+    shown = {name.rpartition(".")[2]: values.get(name, "default").strip('"') for name in sorted(names)}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())

@@ -1,0 +1,103 @@
+"""`revd suite`."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from revd.cli.shared import EXIT_FAILED, print_line
+from revd.experiments.config import TrainConfig
+from revd.experiments.suite import SUITES, suite_runs
+
+_OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")
+_SHARD = tyro.conf.arg(metavar="I/N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteCommand:
+    """Run a whole grid of trainings; repeat the command to go on after an interruption."""
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ""
+    """The suite; without a name, all of them are listed."""
+    tasks: tuple[str, ...] = ()
+    """Only these of its tasks."""
+    seeds: tuple[int, ...] = ()
+    """These seeds instead of its own."""
+    steps: int | None = None
+    """Environment steps of each run instead of the suite's."""
+    jobs: int = 0
+    """Runs at a time, one thread each; 0 takes one for each processor core."""
+    retries: int = 1
+    """How often a run that fails is started again."""
+    shard: Annotated[str, _SHARD] = "1/1"
+    """Only every N-th run, from the I-th on: for the array jobs of a cluster."""
+    dry_run: bool = False
+    """Only list the runs."""
+    output: Annotated[Path | None, _OUTPUT] = None
+    """Directory of the runs."""
+
+    def run(self) -> None:
+        """List the suites or the runs, or run them."""
+        console = Console()
+        if not self.name:
+            console.print(suites_table())
+            return
+        runs = suite_runs(
+            self.name,
+            tasks=self.tasks,
+            seeds=self.seeds,
+            steps=self.steps,
+            output=self.output,
+            shard=parse_shard(self.shard),
+        )
+        if self.dry_run:
+            _list(console, runs)
+        else:
+            self._launch(console, runs)
+
+    def _launch(self, console: Console, configs: list[TrainConfig]) -> None:
+        from revd.experiments.display import watching
+        from revd.experiments.launcher import launch
+
+        jobs = self.jobs or os.cpu_count() or 1
+        print_line(console, f"{len(configs)} runs, {jobs} at a time")
+        with watching(console) as watch:
+            runs = launch(configs, jobs=jobs, watch=watch, retries=self.retries)
+        failed = [run for run in runs if run.status.state == "failed"]
+        for run in failed:
+            print_line(console, f"failed: {run.config.directory}: {run.status.error} (see its log.txt)")
+        directory = os.path.commonpath([config.directory.parent for config in configs])
+        print_line(console, f"Next: revd figure {directory}, revd report {directory}")
+        if failed:
+            sys.exit(EXIT_FAILED)
+
+
+def suites_table() -> Table:
+    """Every suite and how many runs it has."""
+    table = Table(header_style="bold")
+    table.add_column("suite", no_wrap=True)
+    table.add_column("runs", justify="right")
+    table.add_column("what it is")
+    for name, suite in SUITES.items():
+        table.add_row(name, str(len(suite_runs(name))), suite.description)
+    return table
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`"2/8"` -> `(2, 8)`."""
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit()):
+        raise ValueError(f"shard must be I/N, as in 2/8, got {text!r}")
+    return int(index), int(count)
+
+
+def _list(console: Console, configs: list[TrainConfig]) -> None:
+    for config in configs:
+        print_line(console, config.command())
+    steps = sum(config.steps for config in configs)
+    print_line(console, f"{len(configs)} runs, {steps:,} steps in all; nothing was started")

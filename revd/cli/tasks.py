@@ -1,0 +1,50 @@
+"""`revd tasks`."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from revd.envs.tasks import TASKS, Task, installed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TasksCommand:
+    """List the tasks that have a name, with their spaces and whether their packages are installed."""
+
+    def run(self) -> None:
+        """Print the table."""
+        Console().print(tasks_table())
+
+
+def tasks_table() -> Table:
+    """Every named task; any other Gymnasium id is accepted as it is."""
+    table = Table(header_style="bold", caption="Any other Gymnasium id is accepted as it is.", caption_justify="left")
+    for name in ("task", "observations", "actions", "installed"):
+        table.add_column(name, no_wrap=name == "task")
+    table.add_column("what it is")
+    for task in TASKS.values():
+        table.add_row(task.name, *_spaces(task), _installed(task), task.description)
+    return table
+
+
+def _spaces(task: Task) -> tuple[str, str]:
+    if not installed(task):
+        return "-", "-"
+    from revd.sb3.environments import make_vec_env
+
+    env = make_vec_env(task.name)
+    spaces = (_brief(env.observation_space), _brief(env.action_space))
+    env.close()
+    return spaces
+
+
+def _brief(space: object) -> str:
+    """The kind, and the size or shape."""
+    kind = type(space).__name__
+    size = getattr(space, "n", None)
+    return f"{kind}({size})" if kind == "Discrete" else f"{kind}{getattr(space, 'shape', '')}"
+
+
+def _installed(task: Task) -> str:
+    return "yes" if installed(task) else f"pip install 'revd[{task.extra}]'"

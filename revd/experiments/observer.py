@@ -1,0 +1,99 @@
+"""What is written while a training runs: its logs, its status and its checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from revd.csvfile import CsvFile
+from revd.experiments.rundir import EPISODE_COLUMNS, EVALUATION_COLUMNS, STEPS_COLUMN, RunDirectory, Status
+from revd.sb3.csvlog import STEPS
+from revd.sb3.training import Listeners
+
+if TYPE_CHECKING:
+    from revd.experiments.config import TrainConfig
+    from revd.sb3.evaluation import Evaluation
+    from revd.sb3.progress import Episode, Progress
+
+Report = Callable[["Progress"], None]
+
+# A rollout may take milliseconds; the status file is for eyes.
+SECONDS_BETWEEN_STATUSES = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logs:
+    """The open logs of a session, and who writes them."""
+
+    progress: CsvFile
+    listeners: Listeners
+
+
+class Observer:
+    """Keeps the status file up to date, writes the logs and passes progress on.
+
+    Args:
+        config: The training.
+        directory: Its run directory, started.
+        report: Called after each rollout.
+    """
+
+    def __init__(self, config: TrainConfig, directory: RunDirectory, report: Report | None) -> None:
+        self.status = Status(state="running", total_steps=config.steps)
+        self._config = config
+        self._directory = directory
+        self._report = report
+        self._written = -SECONDS_BETWEEN_STATUSES
+
+    @contextmanager
+    def logs(self, steps: int) -> Iterator[Logs]:
+        """Open the logs, taken back to the `steps` that the checkpoint holds, so that no step is counted twice."""
+        with ExitStack() as stack:
+            progress = stack.enter_context(closing(CsvFile(self._directory.progress, [STEPS])))
+            episodes = stack.enter_context(closing(CsvFile(self._directory.episodes, EPISODE_COLUMNS)))
+            progress.keep_until(STEPS, steps)
+            episodes.keep_until(STEPS_COLUMN, steps)
+            yield Logs(progress=progress, listeners=self._listeners(episodes, steps))
+
+    def _listeners(self, episodes: CsvFile, steps: int) -> Listeners:
+        def on_episode(episode: Episode) -> None:
+            episodes.append(dict(zip(EPISODE_COLUMNS, asdict(episode).values(), strict=True)))
+
+        return Listeners(
+            on_rollout=self._on_rollout,
+            on_episode=on_episode,
+            on_checkpoint=self._directory.checkpoints.write,
+            checkpoint_every=self._config.checkpoint_every,
+            on_evaluation=self._on_evaluation(steps),
+            eval_every=self._config.eval_every,
+            eval_episodes=self._config.eval_episodes,
+        )
+
+    def _on_evaluation(self, steps: int) -> Callable[[Evaluation], None]:
+        if self._directory.evaluations.exists():
+            with closing(CsvFile(self._directory.evaluations)) as file:
+                file.keep_until(STEPS_COLUMN, steps)
+
+        def write(evaluation: Evaluation) -> None:
+            with closing(CsvFile(self._directory.evaluations, EVALUATION_COLUMNS)) as file:
+                file.append(asdict(evaluation))
+
+        return write
+
+    def _on_rollout(self, progress: Progress) -> None:
+        self.status = Status(
+            state="running",
+            steps=progress.steps,
+            total_steps=progress.total_steps,
+            episode_return=progress.episode_return,
+            bonus_share=progress.bonus_share,
+            steps_per_second=progress.steps_per_second,
+        )
+        if time.monotonic() - self._written >= SECONDS_BETWEEN_STATUSES:
+            self._directory.write_status(self.status)
+            self._written = time.monotonic()
+        if self._report is not None:
+            self._report(progress)

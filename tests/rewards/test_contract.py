@@ -1,0 +1,449 @@
+"""What holds for every reward, whatever its method."""
+
+import copy
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from revd import IntrinsicReward, Rollout, make_reward
+from revd.rewards import REWARDS
+from tests.support.rollouts import BOX, DISCRETE, Shape, changed, make_rollout, make_rollouts
+
+#: Every method in every mode that keeps another memory.
+MODES: dict[str, dict[str, Any]] = {
+    "revd": {},
+    "revd episode": {"boundary": "episode"},
+    "re3": {},
+    "re3 episode": {"boundary": "episode"},
+    "ride": {},
+    "ride forward": {"inverse": False},
+}
+
+
+def make(mode: str, n_envs: int = 2, **parameters: Any) -> Any:
+    name = mode.split()[0]
+    return make_reward(name, BOX, DISCRETE, n_envs=n_envs, **{"embedding_size": 4} | MODES.get(mode, {}) | parameters)
+
+
+def outputs(reward: IntrinsicReward, rollouts: list[Rollout]) -> list[Tensor]:
+    """Bonuses and losses of a training."""
+    found = []
+    for rollout in rollouts:
+        found.append(reward.compute(rollout))
+        found.append(torch.tensor(list(reward.update(rollout).values())))
+    return found
+
+
+def equal(one: list[Tensor], other: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def assert_same_state(state: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert state.keys() == other.keys()
+    for name, value in state.items():
+        assert torch.equal(value, other[name]), name
+
+
+def test_every_method_is_covered() -> None:
+    assert {mode.split()[0] for mode in MODES} == set(REWARDS)
+
+
+EPISODE = {"boundary": "episode"}
+WARM = {"normalize_observations": True, "warmup": 16}
+NEIGHBOR_CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
+    "normalize": ({}, "rms"),
+    "seed": ({}, 1),
+    "embedding_size": ({}, 5),
+    "normalize_observations": ({"warmup": 16}, True),
+    "warmup": (WARM, 32),
+    "k": ({}, 2),
+    "boundary": ({}, "episode"),
+    "memory_size": (EPISODE, 4),
+}
+#: For every parameter of every method: other parameters that give it a meaning, and a value that is not its default.
+CHANGES: dict[str, dict[str, tuple[dict[str, Any], Any]]] = {
+    "revd": {**NEIGHBOR_CHANGES, "alpha": ({}, 0.6), "eps": ({}, 1e-2), "scale_by_spread": ({}, False)},
+    "re3": {**NEIGHBOR_CHANGES, "log": ({}, False)},
+    "ride": {
+        **{name: change for name, change in NEIGHBOR_CHANGES.items() if name != "boundary"},
+        "memory_size": ({}, 2),
+        "inverse": ({}, False),
+        "learning_rate": ({}, 1e-2),
+        "batch_size": ({}, 4),
+        "k": ({}, 1),
+        "kernel_eps": ({}, 0.1),
+        "cluster_distance": ({}, 0.5),
+        "c": ({}, 0.1),
+        "s_max": ({}, 1.1),
+        "momentum": ({}, 0.1),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [(name, field.name) for name, method in REWARDS.items() for field in dataclasses.fields(method.config_type)],
+)
+def test_every_parameter_changes_the_output(name: str, parameter: str) -> None:
+    base, value = CHANGES[name][parameter]
+    assert getattr(make(name, **base).config, parameter) != value
+    rollouts = make_rollouts(0, 4, Shape(n_steps=10, done_rate=0.15))
+    assert not equal(outputs(make(name, **base), rollouts), outputs(make(name, **base | {parameter: value}), rollouts))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("parameters", [{}, {"normalize": "rms"}, WARM], ids=["plain", "rms", "warm-up"])
+def test_equal_seeds_give_equal_output_and_leave_the_global_generator_alone(
+    mode: str, parameters: dict[str, Any]
+) -> None:
+    rollouts = make_rollouts(0, 4)
+    torch.manual_seed(1)
+    one = outputs(make(mode, **parameters), rollouts)
+    state = torch.get_rng_state()
+    other = outputs(make(mode, **parameters), rollouts)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    assert equal(one, other)
+    assert equal(one, outputs(make(mode, **parameters), rollouts))
+
+
+@pytest.mark.parametrize("storage", ["memory", "safetensors"])
+@pytest.mark.parametrize("used", [True, False], ids=["into a used module", "into a fresh module"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("parameters", [{"normalize": "rms"}, WARM], ids=["rms", "warm-up"])
+def test_state_dict_goes_on_exactly_where_it_stopped(
+    mode: str, parameters: dict[str, Any], used: bool, storage: str, tmp_path: Path
+) -> None:
+    rollouts = make_rollouts(0, 6, Shape(duplicate_rate=0.2))
+    reward, copied = make(mode, **parameters), make(mode, **parameters)
+    outputs(reward, rollouts[:3])
+    if used:
+        outputs(copied, make_rollouts(9, 2, Shape(n_steps=13)))
+    state = {name: value.clone() for name, value in reward.state_dict().items()}
+    if storage == "safetensors":
+        save_file(state, tmp_path / "reward.safetensors")
+        state = load_file(tmp_path / "reward.safetensors")
+    copied.load_state_dict(state)
+    assert int(copied.calls) == 3
+    assert equal(outputs(reward, rollouts[3:]), outputs(copied, rollouts[3:]))
+    assert reward.metrics() == copied.metrics()
+    assert_same_state(reward.state_dict(), copied.state_dict())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_warm_up_itself_can_be_resumed(mode: str) -> None:
+    rollouts = make_rollouts(0, 5)
+    reward, copied = (make(mode, normalize_observations=True, warmup=40) for _ in range(2))
+    outputs(reward, rollouts[:2])
+    assert not reward.encoder.ready
+    copied.load_state_dict(copy.deepcopy(reward.state_dict()))
+    assert equal(outputs(reward, rollouts[2:]), outputs(copied, rollouts[2:]))
+    assert reward.encoder.ready
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "ride"])
+def test_frozen_encoders_never_change(mode: str) -> None:
+    reward = make(mode, **WARM)
+    outputs(reward, make_rollouts(0, 1))
+    assert reward.encoder.ready
+    before = copy.deepcopy(reward.encoder.state_dict())
+    reward.train()
+    outputs(reward, make_rollouts(1, 4))
+    assert_same_state(reward.encoder.state_dict(), before)
+    assert not any(parameter.requires_grad for parameter in reward.encoder.parameters())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rollouts_are_left_as_they_are(mode: str) -> None:
+    rollouts = make_rollouts(0, 3, Shape(ragged=True))
+    before = copy.deepcopy(rollouts)
+    outputs(make(mode, normalize="rms"), rollouts)
+    for rollout, old in zip(rollouts, before, strict=True):
+        for field in dataclasses.fields(Rollout):
+            torch.testing.assert_close(getattr(rollout, field.name), getattr(old, field.name), equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_bonuses_are_plain_float32(mode: str, dtype: torch.dtype) -> None:
+    reward = make(mode)
+    for rollout in make_rollouts(0, 3):
+        bonus = reward.compute(
+            changed(
+                rollout,
+                observations=rollout.observations.to(dtype),
+                next_observations=rollout.next_observations.to(dtype),
+            )
+        )
+        assert bonus.shape == (8, 2)
+        assert bonus.dtype == torch.float32
+        assert bonus.device == reward.device
+        assert not bonus.requires_grad
+        assert (bonus >= 0).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_later_writes_to_the_bonus_or_the_rollout_do_not_reach_the_memory(mode: str) -> None:
+    one, other = make(mode), make(mode)
+    for rollout in make_rollouts(0, 3):
+        mine = copy.deepcopy(rollout)
+        bonus = one.compute(mine)
+        assert torch.equal(bonus, other.compute(rollout))
+        bonus.fill_(7)
+        mine.observations.fill_(7)
+        mine.next_observations.fill_(7)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_count_compute(mode: str) -> None:
+    reward = make(mode, **WARM | {"warmup": 20})
+    assert int(reward.calls) == 0
+    for count, rollout in enumerate(make_rollouts(0, 3), start=1):
+        reward.compute(rollout)
+        reward.update(rollout)
+        assert int(reward.calls) == count
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_metrics_are_finite_floats_about_the_last_call(mode: str) -> None:
+    reward = make(mode)
+    assert reward.metrics() == {}
+    for rollout in make_rollouts(0, 3, Shape(duplicate_rate=0.5)):
+        bonus = reward.compute(rollout)
+        metrics = reward.metrics()
+        assert all(isinstance(value, float) and np.isfinite(value) for value in metrics.values())
+        assert metrics["bonus_mean"] == pytest.approx(float(bonus.mean()))
+    metrics["bonus_mean"] = -1.0
+    assert reward.metrics()["bonus_mean"] != -1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rms_divides_by_the_running_standard_deviation(mode: str) -> None:
+    plain, normalised = make(mode), make(mode, normalize="rms")
+    seen: list[Tensor] = []
+    for rollout in make_rollouts(0, 5, Shape(ragged=True, n_steps=12)):
+        raw, bonus = plain.compute(rollout), normalised.compute(rollout)
+        if raw.any():
+            seen.append(raw[rollout.valid])
+        scale = torch.cat(seen).double().std(unbiased=False) if seen else torch.tensor(1.0)
+        torch.testing.assert_close(bonus, (raw / scale).float())
+        assert normalised.metrics()["bonus_mean"] == pytest.approx(float(bonus.sum() / rollout.valid.sum()), rel=1e-5)
+        plain.update(rollout)
+        normalised.update(rollout)
+
+
+class Constant(IntrinsicReward):
+    """Pays what it is told to."""
+
+    value = 0.1
+
+    def bonus(self, rollout: Rollout) -> Tensor:
+        wobble = torch.arange(rollout.n_steps * rollout.n_envs) % 2 * 1e-8
+        return (self.value + wobble).reshape(rollout.n_steps, rollout.n_envs)
+
+
+def test_rms_leaves_a_bonus_that_varies_by_rounding_only() -> None:
+    reward = Constant(BOX, DISCRETE, 2, normalize="rms")
+    for rollout in make_rollouts(0, 3):
+        torch.testing.assert_close(reward.compute(rollout), torch.full((8, 2), 0.1))
+
+
+def test_a_method_of_ones_own_needs_a_bonus_only() -> None:
+    reward = Constant(BOX, DISCRETE, 2)
+    assert reward.update(make_rollout(0)) == {}
+    reward.check_rollout_length(1)
+    reward.end_episodes()
+    reward.value = torch.nan
+    with pytest.raises(ValueError, match=r"bonus of Constant .* at step 0 of environment 0"):
+        reward.compute(make_rollout(0))
+    assert int(reward.calls) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_warm_up_pays_nothing_and_then_freezes_the_statistics(mode: str) -> None:
+    reward = make(mode, normalize_observations=True, warmup=40)
+    rollouts = make_rollouts(0, 5)
+    for rollout in rollouts[:2]:
+        assert not reward.compute(rollout).any()
+    reward.compute(rollouts[2])
+    seen = torch.cat([rollout.observations.flatten(0, 1) for rollout in rollouts[:3]]).double()
+    statistics = copy.deepcopy(reward.encoder.normalizer.moments)
+    torch.testing.assert_close(statistics.mean, seen.mean(dim=0))
+    torch.testing.assert_close(statistics.std, seen.std(dim=0, unbiased=False))
+    reward.compute(rollouts[3])
+    assert reward.compute(rollouts[4]).any()
+    assert_same_state(statistics.state_dict(), reward.encoder.normalizer.moments.state_dict())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_normalised_observations_make_the_bonus_independent_of_scale(mode: str) -> None:
+    one, other = make(mode, **WARM), make(mode, **WARM)
+    for rollout in make_rollouts(0, 4):
+        scaled = changed(
+            rollout,
+            observations=1000 * rollout.observations + 5,
+            next_observations=1000 * rollout.next_observations + 5,
+        )
+        torch.testing.assert_close(one.compute(rollout), other.compute(scaled), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_padded_steps_are_paid_nothing_and_change_nothing(mode: str) -> None:
+    rollouts = make_rollouts(0, 4, Shape(ragged=True, n_steps=10))
+    one, other = make(mode), make(mode)
+    for rollout in rollouts:
+        zeroed = changed(
+            rollout,
+            observations=rollout.observations.nan_to_num(),
+            next_observations=rollout.next_observations.nan_to_num(),
+            dones=rollout.dones & rollout.valid,
+        )
+        bonus = one.compute(rollout)
+        assert bonus.isfinite().all()
+        assert not bonus[~rollout.valid].any()
+        assert torch.equal(bonus, other.compute(zeroed))
+        assert one.metrics() == other.metrics()
+        assert one.update(rollout) == other.update(zeroed)
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_padded_discrete_values_may_lie_outside_their_space(name: str) -> None:
+    space = spaces.Discrete(5)
+    values = torch.randint(5, (8, 1), generator=torch.Generator().manual_seed(0))
+    values[6:] = -1
+    rollout = Rollout(
+        observations=values,
+        actions=values,
+        next_observations=torch.where(values < 0, values, (values + 1) % 5),
+        dones=torch.zeros(8, 1),
+        lengths=torch.tensor([6]),
+    )
+    reward = make_reward(name, space, space, n_envs=1)
+    for _ in range(2):
+        bonus = reward.compute(rollout)
+        reward.update(rollout)
+    assert bonus[:6].any()
+    assert not bonus[6:].any()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("parameters", [{}, WARM], ids=["plain", "warm-up"])
+def test_a_rollout_without_a_valid_step_changes_nothing(mode: str, parameters: dict[str, Any]) -> None:
+    one, other = make(mode, **parameters), make(mode, **parameters)
+    empty = changed(make_rollout(0), lengths=[0, 0])
+    for rollout in make_rollouts(0, 3):
+        assert not one.compute(empty).any()
+        assert all(np.isfinite(value) for value in one.metrics().values())
+        assert one.update(empty) == {}
+        assert torch.equal(one.compute(rollout), other.compute(rollout))
+        assert one.update(rollout) == other.update(rollout)
+    assert int(one.calls) == 6
+
+
+def with_value(rollout: Rollout, name: str, value: float) -> Rollout:
+    values = getattr(rollout, name).clone()
+    values[3, 1] = value
+    return changed(rollout, **{name: values})
+
+
+BAD_ROLLOUTS = {
+    "nan": (
+        lambda good: with_value(good, "observations", np.nan),
+        "observations hold a NaN .* step 3 of environment 1",
+    ),
+    "inf": (lambda good: with_value(good, "next_observations", np.inf), "next_observations hold .* step 3 of env"),
+    "action": (lambda good: with_value(good, "actions", 4), r"actions hold a value outside Discrete\(4\) at step 3"),
+    "shape": (lambda good: changed(good, observations=good.observations[..., :2]), r"must have shape \(8, 2, 3\)"),
+    "envs": (lambda _good: make_rollout(0, Shape(n_envs=3)), "has 3 environments, .* n_envs=2"),
+    "huge": (lambda good: with_value(good, "observations", 1e25), "embedding at step 3 of environment 1 is too large"),
+    "overflow": (lambda good: with_value(good, "observations", 3e38), "embedding at step 3 of .* too large"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("bad", BAD_ROLLOUTS)
+def test_a_failed_compute_leaves_the_reward_as_it_was(mode: str, bad: str) -> None:
+    spoil, message = BAD_ROLLOUTS[bad]
+    reward, other = make(mode, normalize="rms"), make(mode, normalize="rms")
+    rollouts = make_rollouts(0, 4)
+    for rollout in rollouts:
+        before = copy.deepcopy(reward.state_dict())
+        with pytest.raises(ValueError, match=message):
+            reward.compute(spoil(rollout))
+        assert_same_state(reward.state_dict(), before)
+        assert equal(outputs(reward, [rollout]), outputs(other, [rollout]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_huge_successor_is_an_error_where_it_is_read(mode: str) -> None:
+    reward = make(mode)
+    before = copy.deepcopy(reward.state_dict())
+    rollout = with_value(make_rollout(0), "next_observations", 1e30)
+    if mode.startswith("ride"):
+        with pytest.raises(ValueError, match="embedding at step 3 of environment 1 is too large"):
+            reward.compute(rollout)
+        assert_same_state(reward.state_dict(), before)
+    else:
+        assert reward.compute(rollout).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+def test_rollouts_too_short_for_k(name: str) -> None:
+    reward = make(name, k=5)
+    reward.check_rollout_length(6)
+    for n_steps in (5, 1):
+        with pytest.raises(ValueError, match=rf"k = 5 .* n_steps = {n_steps}: use k <= {n_steps - 1}, n_steps >= 6"):
+            reward.check_rollout_length(n_steps)
+    before = copy.deepcopy(reward.state_dict())
+    with pytest.raises(ValueError, match=r"boundary='episode'"):
+        reward.compute(make_rollout(0, Shape(n_steps=5)))
+    assert_same_state(reward.state_dict(), before)
+    make(name, k=5, boundary="episode").compute(make_rollout(0, Shape(n_steps=1)))
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_default_parameters_work_with_five_steps(name: str) -> None:
+    reward = make_reward(name, BOX, DISCRETE, n_envs=1)
+    assert all(bonus.isfinite().all() for bonus in outputs(reward, make_rollouts(0, 3, Shape(n_steps=5, n_envs=1))))
+
+
+OBSERVATION_SPACES = {
+    "image": spaces.Box(0, 255, (40, 40, 2), np.uint8),
+    "discrete": spaces.Discrete(6, start=2),
+    "multi discrete": spaces.MultiDiscrete([3, 4]),
+    "multi binary": spaces.MultiBinary(5),
+    "dict": spaces.Dict({"a.b": spaces.Box(0, 255, (5, 5, 1), np.uint8), "c": spaces.Dict({"d": BOX})}),
+}
+
+
+def sampled(space: spaces.Space[Any], n_steps: int, seed: int) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: sampled(part, n_steps, seed) for key, part in space.items()}
+    space.seed(seed)
+    return np.array([[space.sample() for _ in range(2)] for _ in range(n_steps)])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", OBSERVATION_SPACES)
+def test_every_kind_of_observation_is_paid(mode: str, kind: str) -> None:
+    space = OBSERVATION_SPACES[kind]
+    reward = make_reward(mode.split()[0], space, DISCRETE, n_envs=2, embedding_size=4, **MODES[mode])
+    for n_steps in (6, 7, 8):
+        rollout = Rollout(
+            observations=sampled(space, n_steps, seed=n_steps),
+            actions=np.zeros((n_steps, 2)),
+            next_observations=sampled(space, n_steps, seed=100 + n_steps),
+            dones=np.arange(n_steps)[:, None].repeat(2, axis=1) == 4,
+        )
+        bonus = reward.compute(rollout)
+        reward.update(rollout)
+        reward.end_episodes()
+    assert bonus.isfinite().all()
+    assert bonus.any()
