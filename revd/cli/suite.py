@@ -26,6 +26,8 @@ class SuiteCommand:
     """The suite; without a name, all of them are listed."""
     tasks: tuple[str, ...] = ()
     """Only these of its tasks."""
+    methods: tuple[str, ...] = ()
+    """Only these of its methods, such as ppo and ppo+revd."""
     seeds: tuple[int, ...] = ()
     """These seeds instead of its own."""
     steps: int | None = None
@@ -50,6 +52,7 @@ class SuiteCommand:
         runs = suite_runs(
             self.name,
             tasks=self.tasks,
+            methods=self.methods,
             seeds=self.seeds,
             steps=self.steps,
             output=self.output,

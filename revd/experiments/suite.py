@@ -108,10 +108,16 @@ def find_suite(name: str) -> Suite:
     return SUITES[name]
 
 
+def method_names(suite: Suite) -> dict[str, Method]:
+    """The methods of a suite by names such as `ppo` and `ppo+revd`."""
+    return {algo if reward == NO_REWARD else f"{algo}+{reward}": (algo, reward) for algo, reward in suite.methods}
+
+
 def suite_runs(
     name: str,
     *,
     tasks: Sequence[str] = (),
+    methods: Sequence[str] = (),
     seeds: Sequence[int] = (),
     steps: int | None = None,
     output: Path | None = None,
@@ -122,15 +128,18 @@ def suite_runs(
     Args:
         name: Name of the suite.
         tasks: Only these of its tasks.
+        methods: Only these of its methods, named as in `method_names`.
         seeds: These seeds instead of its own.
         steps: These many steps instead of its own.
         output: Directory of the suite; `runs/NAME` by default.
         shard: (i, n) takes the i-th of every n runs.
     """
     suite = find_suite(name)
-    for task in tasks:
-        if task not in suite.tasks:
-            raise ValueError(unknown_name(f"task of suite {name}", task, suite.tasks))
+    named = method_names(suite)
+    for kind, asked, valid in (("task", tasks, suite.tasks), ("method", methods, named)):
+        for word in asked:
+            if word not in valid:
+                raise ValueError(unknown_name(f"{kind} of suite {name}", word, valid))
     index, count = shard
     if not 1 <= index <= count:
         raise ValueError(f"shard must be I/N with 1 <= I <= N, got {index}/{count}")
@@ -140,7 +149,7 @@ def suite_runs(
         _run(suite, task, method, variant, seed, root, changes)
         for seed in seeds or suite.seeds
         for task in tasks or suite.tasks
-        for method in suite.methods
+        for method in [named[word] for word in methods] or suite.methods
         for variant in suite.variants
     ]
     return runs[index - 1 :: count]

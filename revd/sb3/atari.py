@@ -1,46 +1,24 @@
-"""
-Atari games for Stable-Baselines3, stepped and preprocessed by ale-py's native vector environment.
-
-An observation is four grey frames of 84x84, each the brighter of the last two of four skipped ones, as from SB3's own
-Atari wrappers after frame stacking; games start with up to 30 no-ops and FIRE, and no action is sticky.
-"""
+"""Atari games for Stable-Baselines3: an adapter around ale-py's native vector environment."""
 
 import time
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
+from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from revd.envs.making import register
+from revd.envs.atari import MAX_FRAMES, NO_OPS, make_atari
 from revd.envs.sparse import TASK_REWARD, check_probability, sparse_generator
-from revd.envs.tasks import Task
-
-if TYPE_CHECKING:
-    from ale_py.vector_env import AtariVectorEnv
-
-#: Half an hour of play, the customary limit; reaching it is a time-out.
-MAX_FRAMES = 108_000
-NO_OPS = 30
-SCREEN = (210, 160)
-
-
-def game_of(task: Task) -> str:
-    """The name of an Atari task's ROM, such as `space_invaders`."""
-    register(task)
-    game: str = gymnasium.spec(task.gymnasium_id).kwargs["game"]
-    return game
 
 
 class AtariVecEnv(VecEnv):
     """
-    `n_envs` copies of one game.
+    `n_envs` copies of one game, by its ROM's name (`space_invaders`), preprocessed as `make_atari` says.
 
     The agent is paid the sign of the score's change, zeroed with probability `sparse`, and a lost life ends its
     episode. The game goes on from there, and what is reported (`info["episode"]`, as from a Monitor) is the score of
@@ -63,12 +41,15 @@ class AtariVecEnv(VecEnv):
             raise ValueError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
         if sparse is not None:
             check_probability(sparse)
-        options = {"max_num_frames_per_episode": max_frames, "noop_max": no_ops, "use_fire_reset": fire_reset}
-        self._native = _native(game, n_envs, num_threads=threads, **options)
-        # The native environment keeps no colours, so a second one plays the same games for the eyes.
-        self._screen = None
-        if render_mode is not None:
-            self._screen = _native(game, n_envs, num_threads=threads, **options, **_COLOURS)
+        games: dict[str, Any] = {
+            "max_frames": max_frames,
+            "no_ops": no_ops,
+            "fire_reset": fire_reset,
+            "threads": threads,
+        }
+        self._native = make_atari(game, n_envs, **games)
+        # The native environment shows no colours, so a second one plays the same games for the eyes.
+        self._screen = None if render_mode is None else make_atari(game, n_envs, **games, colour=True)
         self._render_mode = render_mode
         super().__init__(n_envs, self._native.single_observation_space, self._native.single_action_space)
         self._sparse = sparse or 0.0
@@ -102,7 +83,8 @@ class AtariVecEnv(VecEnv):
 
     def step_async(self, actions: NDArray[Any]) -> None:
         """Take note of the actions."""
-        known = np.arange(self._native.single_action_space.n)
+        assert isinstance(self.action_space, spaces.Discrete)
+        known = np.arange(int(self.action_space.n))
         if actions.shape != (self.num_envs,) or not np.isin(actions, known).all():
             # The native environment would wait for ever.
             raise ValueError(f"actions must be {self.num_envs} elements of {self.action_space}, got {actions}")
@@ -174,24 +156,6 @@ class AtariVecEnv(VecEnv):
         if self._sparse:
             rewards[self._generator.random(self.num_envs) < self._sparse] = 0
         return rewards
-
-
-_COLOURS = {"grayscale": False, "img_height": SCREEN[0], "img_width": SCREEN[1], "stack_num": 1}
-
-
-def _native(game: str, n_envs: int, **options: Any) -> "AtariVectorEnv":
-    # `episodic_life` would restart the game at the loss of a life; `life_loss_info` only reports it.
-    environment: AtariVectorEnv = import_module("ale_py.vector_env").AtariVectorEnv(
-        game,
-        n_envs,
-        autoreset_mode=AutoresetMode.SAME_STEP,
-        life_loss_info=True,
-        episodic_life=False,
-        reward_clipping=False,
-        repeat_action_probability=0.0,
-        **options,
-    )
-    return environment
 
 
 def _game_starts(info: dict[str, NDArray[np.int32]]) -> NDArray[np.int64]:

@@ -15,7 +15,6 @@ from revd.envs import SparseReward, Task, find_task, make_env
 from revd.envs.making import register
 from revd.envs.sparse import check_probability
 from revd.names import unknown_name
-from revd.sb3.atari import AtariVecEnv, game_of
 
 Normalize = Literal["none", "observations", "rewards", "both"]
 
@@ -46,7 +45,7 @@ def make_vec_env(
     register(found)
     env: VecEnv
     if found.suite == "atari":
-        env = AtariVecEnv(game_of(found), n_envs, sparse=sparse)
+        env = _atari(found, n_envs, sparse)
     else:
         env = DummyVecEnv([_factory(found, seed + index, sparse) for index in range(n_envs)])
     env.seed(seed)
@@ -82,6 +81,14 @@ def load_normalization_state(env: VecEnv, state: Mapping[str, torch.Tensor]) -> 
         statistics.mean = state[f"{prefix}.mean"].numpy().copy()
         statistics.var = state[f"{prefix}.var"].numpy().copy()
         statistics.count = float(state[f"{prefix}.count"])
+
+
+def _atari(task: Task, n_envs: int, sparse: float | None) -> VecEnv:
+    # Loads ale-py, which a user of other tasks need not have.
+    from revd.envs.atari import rom_name
+    from revd.sb3.atari import AtariVecEnv
+
+    return AtariVecEnv(rom_name(task.gymnasium_id), n_envs, sparse=sparse)
 
 
 def _factory(task: Task, seed: int, sparse: float | None) -> Callable[[], gymnasium.Env[Any, Any]]:
