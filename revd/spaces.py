@@ -83,9 +83,10 @@ def discrete_bounds(space: Space) -> tuple[Tensor, Tensor] | None:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):
-        return torch.tensor(int(space.start)), torch.tensor(int(space.start + space.n) - 1)
+        return torch.tensor(int(space.start)), torch.tensor(int(space.start) + int(space.n) - 1)
     if isinstance(space, spaces.MultiDiscrete):
-        return torch.as_tensor(space.start), torch.as_tensor(space.start + space.nvec - 1)
+        low, sizes = torch.as_tensor(space.start), torch.as_tensor(space.nvec)
+        return low, low + sizes - 1
     return (torch.tensor(0), torch.tensor(1)) if isinstance(space, spaces.MultiBinary) else None
 
 

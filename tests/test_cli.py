@@ -45,7 +45,7 @@ def exit_code(arguments):
     return error.value.code
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["demo", "--help"], ["rewards", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in cli.COMMANDS)])
 def test_help_reads_well(arguments, capsys):
     assert exit_code(arguments) == 0
     text = capsys.readouterr().out
@@ -122,10 +122,40 @@ def test_wrong_words_are_explained(capsys):
     assert "expected KEY=VALUE" in captured.out + captured.err
 
 
-def test_a_run_is_not_overwritten(capsys):
-    RunDirectory(Path("here")).create(TrainConfig(task="CartPole-v1"), resolved={})
+def test_another_run_is_not_overwritten(capsys):
+    RunDirectory(Path("here")).start(TrainConfig(task="CartPole-v1"), resolved={}, steps=0)
     assert exit_code(["train", *SHORT, "--output", "here"]) == 2
-    assert "already holds a run" in capsys.readouterr().err
+    assert "already holds a run with other settings (n_envs is 10 there and 2 here" in capsys.readouterr().err
+
+
+def test_the_same_command_finds_a_finished_run(capsys):
+    cli.main(["train", *SHORT, "--output", "here"])
+    before = Path("here/episodes.csv").read_text()
+    cli.main(["train", *SHORT, "--output", "here"])
+    assert "here is finished already; more --steps would go on with it" in capsys.readouterr().out
+    assert Path("here/episodes.csv").read_text() == before
+
+
+def test_a_preset_gives_the_defaults_and_flags_go_over_it(trained):
+    cli.main(shlex.split("train --preset paper --task bullet/hopper --steps 5 --algo-params n_steps=64 --sparse 0.9"))
+    (config,) = trained
+    assert (config.steps, config.n_envs, config.normalize, config.network) == (5, 10, "both", "paper")
+    assert (config.algo_params["n_steps"], config.algo_params["n_epochs"]) == (64, 5)
+    assert (config.reward_params["embedding_size"], config.sparse) == (64, 0.9)
+
+
+def test_a_preset_that_does_not_fit_is_one_line(capsys):
+    assert exit_code(["train", "--preset", "paper", "--task", "CartPole-v1"]) == 2
+    assert capsys.readouterr().err.startswith("revd: preset 'paper' covers the tasks")
+
+
+def test_pretraining_leaves_the_tasks_reward_out(trained, capsys):
+    cli.main(["pretrain", "--task", "CartPole-v1"])
+    (config,) = trained
+    assert config.extrinsic_weight == 0.0
+    assert config.directory == Path("runs/CartPole-v1/pretrain-ppo-revd-seed0")
+    assert exit_code(["pretrain", "--task", "CartPole-v1", "--reward", "none"]) == 2
+    assert "the bonus is all there is" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
@@ -161,7 +191,7 @@ def fake_launch(*, failing=()):
         for config in configs:
             failed = config.seed in failing
             directory = RunDirectory(config.directory)
-            directory.create(config, resolved={"method": config.method})
+            directory.start(config, resolved={"method": config.method}, steps=0)
             rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},1,0" for index in range(1, 151)]
             directory.episodes.write_text("\n".join(["steps,return,length,env", *rows]) + "\n")
             status = Status(state="failed" if failed else "finished", error="ValueError: no" if failed else None)

@@ -9,6 +9,7 @@ from revd.spaces import (
     MIN_IMAGE_SIDE,
     check_space,
     dict_parts,
+    discrete_bounds,
     discrete_sizes,
     feature_size,
     features,
@@ -142,3 +143,13 @@ def test_kinds() -> None:
     assert discrete_sizes(BOX) is None
     assert is_binary(spaces.MultiBinary(2))
     assert not is_binary(BOX)
+
+
+def test_bounds_of_discrete_values() -> None:
+    def bounds(space: spaces.Space[Any]) -> list[Any]:
+        return [bound.tolist() for bound in discrete_bounds(space) or ()]
+
+    assert bounds(spaces.Discrete(3, start=-1)) == [-1, 1]
+    assert bounds(spaces.MultiDiscrete([2, 5], start=[0, 1])) == [[0, 1], [1, 5]]
+    assert bounds(spaces.MultiBinary(4)) == [0, 1]
+    assert bounds(BOX) == []

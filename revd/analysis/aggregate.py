@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rliable import library, metrics
+from rliable import library
 
 from revd.analysis.groups import Pairs
 from revd.analysis.runs import Array
@@ -72,7 +72,7 @@ def aggregate(matrices: Matrices, comparisons: Pairs) -> Aggregate | None:
 
 def interquartile_mean(scores: Array, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """The mean of the middle half of all `scores` (runs, tasks); runs are resampled within each task."""
-    value, low, high = _interval(scores, lambda sample: np.array([metrics.aggregate_iqm(sample)]), resamples, seed)
+    value, low, high = _interval(scores, lambda sample: np.array([_middle_mean(sample)]), resamples, seed)
     return Estimate(value=float(value[0]), low=float(low[0]), high=float(high[0]))
 
 
@@ -110,13 +110,20 @@ def _seeded(seed: int) -> Iterator[None]:
         np.random.set_state(state)  # noqa: NPY002
 
 
+def _middle_mean(scores: Array) -> float:
+    """The statistic of rliable without scipy's checks of its arguments, which are most of its time."""
+    ordered = np.sort(scores, axis=None)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
 def _fraction_above(scores: Array, thresholds: Array) -> Array:
-    """rliable's run-score distribution for all thresholds at once, 20 times as fast."""
+    """The run-score distribution for all thresholds at once, 20 times as fast as rliable's own."""
     fractions: Array = (scores[:, :, None] > thresholds).mean(axis=(0, 1))
     return fractions
 
 
 def _wins(better: Array, worse: Array) -> float:
-    """rliable's statistic without the p-value that it computes and drops, which took seconds an interval."""
+    """The statistic of rliable without the p-value that it computes and drops, which took seconds an interval."""
     differences = better[:, None, :] - worse[None, :, :]
     return float(np.mean((differences > 0) + 0.5 * (differences == 0)))

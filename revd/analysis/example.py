@@ -13,7 +13,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
-from revd.analysis.figures import COLOURS
+from revd.analysis.styles import COLOURS
 
 Array = NDArray[np.float64]
 

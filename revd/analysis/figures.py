@@ -1,19 +1,23 @@
-"""Learning curves drawn. Functions take and return an `Axes`; only `save_figure` touches files."""
+"""The demonstration's learning curves, and what all figures share. Only `save_figure` touches files."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from revd.analysis.curves import WINDOW, Band, band
 from revd.analysis.runs import Run
+from revd.analysis.styles import method_styles
 from revd.analysis.tables import group_by_method
 
-# Okabe and Ito's colours, told apart with every common kind of colour blindness.
-__X__
+_CAPTION_SIZE = 8.0
+# Width of a character of the default font in points, for each point of its size, and the height of a line.
+_CHARACTER, _LINE = 0.56, 1.3
 
 
 def draw_band(axes: Axes, curve: Band, *, label: str, colour: str) -> Axes:
@@ -27,10 +31,11 @@ def draw_band(axes: Axes, curve: Band, *, label: str, colour: str) -> Axes:
 
 def draw_methods(axes: Axes, methods: Mapping[str, Band], *, threshold: float | None = None) -> Axes:
     """Add all methods, and a dotted line at the return they are measured by."""
-    for index, (method, curve) in enumerate(methods.items()):
+    styles = method_styles(methods)
+    for method, curve in methods.items():
         seeds = len(curve.curves)
         label = f"{method} ({seeds} seed{'s' if seeds > 1 else ''})"
-        draw_band(axes, curve, label=label, colour=COLOURS[index % len(COLOURS)])
+        draw_band(axes, curve, label=label, colour=styles[method].colour)
     if threshold is not None:
         axes.axhline(threshold, color="0.4", linewidth=0.9, linestyle=(0, (2, 3)), zorder=0)
     return axes
@@ -50,29 +55,64 @@ def learning_curves(runs: Sequence[Run], *, threshold: float | None = None, wind
         )
         for method, group in group_by_method(runs).items()
     }
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(6.4, 4.0)
     axes = draw_methods(figure.add_subplot(), methods, threshold=threshold)
-    _style(axes, title=tasks[0], window=window)
+    style_steps(axes, title=tasks[0], last=max(run.total_steps for run in runs))
+    axes.set_xlabel("environment steps")
+    axes.set_ylabel(f"return, mean of the last {window} episodes")
+    axes.legend(frameon=False, loc="best", title="mean, band: min to max", title_fontsize="small", alignment="left")
     return figure
 
 
-def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a PNG sharp enough for print."""
-    figure.savefig(path, dpi=200)
-    return path
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches that needs no display and no global state."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
 
 
-def _style(axes: Axes, *, title: str, window: int) -> None:
-    axes.set_title(title, loc="left", fontweight="bold")
-    axes.set_xlabel("environment steps")
-    axes.set_ylabel(f"return, mean of the last {window} episodes")
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+def style_axes(axes: Axes, *, title: str) -> Axes:
+    """The look of all panels."""
+    axes.set_title(title, loc="left", fontweight="bold", fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_xlim(left=0)
-    axes.legend(frameon=False, loc="best", title="mean, band: min to max", title_fontsize="small", alignment="left")
+    return axes
+
+
+def style_steps(axes: Axes, *, title: str, last: float) -> Axes:
+    """The look of panels over environment steps, from 0 to `last`."""
+    style_axes(axes, title=title)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.set_xlim(0, last)
+    return axes
+
+
+def captioned_figure(width: float, height: float, caption: str) -> tuple[Figure, SubFigure]:
+    """A figure with small print below everything, and the part of so many inches above it, to draw into."""
+    lines = textwrap.wrap(caption, int(width * 72 / (_CAPTION_SIZE * _CHARACTER)) - 4)
+    room = (len(lines) + 1) * _LINE * _CAPTION_SIZE / 72
+    figure = new_figure(width, height + room)
+    parts = figure.add_gridspec(2, 1, height_ratios=(height, room))
+    body, below = figure.add_subfigure(parts[0]), figure.add_subfigure(parts[1])
+    left = 0.1 / width
+    below.text(left, 0.9, "\n".join(lines), fontsize=_CAPTION_SIZE, color="0.35", va="top", linespacing=_LINE)
+    return figure, body
+
+
+def title_figure(body: SubFigure, title: str) -> None:
+    """The title above all panels, over their left edge."""
+    body.suptitle(title, x=0.1 / body.figure.get_size_inches()[0], ha="left", fontsize="large")
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure in the format that the name's ending says; equal figures give equal files."""
+    undated = {"CreationDate": None} if path.suffix == ".pdf" else None
+    # Type 42 keeps the text of a PDF text: it can be searched, and journals accept it.
+    with mpl.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(path, dpi=200, metadata=undated)
+    return path
 
 
 def _thousands(steps: float, position: int | None) -> str:

@@ -49,12 +49,15 @@ GROUPINGS = (
     ),
     Grouping(
         name="sparse",
-        title="sparse rewards",
+        title="PPO with different exploration rewards, sparse",
         methods=_WITH_BENCHMARKS,
         comparisons=_REVD_AGAINST_BENCHMARKS,
         sparse=True,
     ),
 )
+
+#: Tables and legends list methods in this order, and after them all others by name.
+METHODS = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE", "A2C", "A2C+REVD")
 
 # What may differ between runs of one method: it changes how or how long a training runs, not what it learns from.
 _SAME_METHOD = frozenset(
@@ -124,19 +127,31 @@ def distinguish(runs: Sequence[Run]) -> list[Run]:
     varying: dict[tuple[str, float | None, str], set[str]] = {}
     for (task, sparse, method), group in group_by(runs, lambda run: (run.task, run.sparse, run.method)).items():
         settings = [flat[run.directory] for run in group]
-        names = {name for values in settings for name in values}
-        changing = {name for name in names if len({values.get(name) for values in settings}) > 1}
-        varying.setdefault((suite_of(task), sparse, method), set()).update(changing)
+        varying.setdefault((suite_of(task), sparse, method), set()).update(_changing(settings))
     return [
         replace(run, variant=_describe(flat[run.directory], varying[suite_of(run.task), run.sparse, run.method]))
         for run in runs
     ]
 
 
+def in_order(runs: Iterable[Run]) -> list[Run]:
+    """Runs as tables list them: by suite, sparseness, task, method, variant and seed."""
+    return sorted(
+        runs, key=lambda run: (*_setting_order(suite_of(run.task), run.sparse), run.task, *_method_order(run))
+    )
+
+
 def _settings(runs: Iterable[Run]) -> list[tuple[str, float | None]]:
-    order = list(SUITES)
-    found = {(suite_of(run.task), run.sparse) for run in runs}
-    return sorted(found, key=lambda setting: (order.index(setting[0]), setting[1] is not None, setting[1] or 0.0))
+    return sorted({(suite_of(run.task), run.sparse) for run in runs}, key=lambda setting: _setting_order(*setting))
+
+
+def _setting_order(suite: str, sparse: float | None) -> tuple[int, float]:
+    return list(SUITES).index(suite), -1.0 if sparse is None else sparse
+
+
+def _method_order(run: Run) -> tuple[int, str, str, int, str]:
+    place = METHODS.index(run.method) if run.method in METHODS else len(METHODS)
+    return place, run.method, run.variant, run.seed, str(run.directory)
 
 
 def _everything(runs: Sequence[Run], groupings: Sequence[Grouping]) -> list[Grouping]:
@@ -145,7 +160,7 @@ def _everything(runs: Sequence[Run], groupings: Sequence[Grouping]) -> list[Grou
         return []
     pairs = tuple((method, plain) for method in present if (plain := method.partition("+")[0]) != method)
     sparse = any(grouping.sparse for grouping in groupings)
-    title = "all methods, sparse rewards" if sparse else "all methods"
+    title = "all methods, sparse" if sparse else "all methods"
     return [Grouping(name="all", title=title, methods=tuple(present), comparisons=pairs, sparse=sparse)]
 
 
@@ -171,9 +186,11 @@ def _selection(suite: str, sparse: float | None, grouping: Grouping, runs: Seque
         for worse in labels
         if (labels[better], labels[worse]) == (first, second)
     ]
-    name, title = f"{suite}-{grouping.name}", f"{SUITES[suite]}: {grouping.title}"
+    missing = set(grouping.methods) - set(labels.values())
+    title = f"{SUITES[suite]}: {' and '.join(dict.fromkeys(labels.values())) if missing else grouping.title}"
+    name = f"{suite}-{grouping.name}"
     if sparse is not None:
-        name, title = f"{name}-{sparse:g}", f"{title} (zeroed with probability {sparse:g})"
+        name, title = f"{name}-{sparse:g}", f"{title} (rewards zeroed with probability {sparse:g})"
     return Selection(name=name, title=title, runs=tuple(chosen), comparisons=tuple(pairs))
 
 
@@ -188,6 +205,18 @@ def _flatten(settings: Mapping[str, Any]) -> dict[str, str]:
     return {name: json.dumps(value) for name, value in values.items() if name not in _SAME_METHOD}
 
 
+def _changing(settings: Sequence[Mapping[str, str]]) -> set[str]:
+    """Names of settings that are not the same in all of several runs."""
+    names = {name for values in settings for name in values}
+    return {name for name in names if len({values.get(name, _absent(name)) for values in settings} - {None}) > 1}
+
+
+def _absent(name: str) -> str | None:
+    """What it says that a setting is not there: a parameter has its default, a field is younger than the run."""
+    return "default" if "." in name else None
+
+
 def _describe(values: Mapping[str, str], names: Iterable[str]) -> str:
-    shown = {name.rpartition(".")[2]: values.get(name, "default").strip('"') for name in sorted(names)}
+    found = {name.rpartition(".")[2]: values.get(name, _absent(name)) for name in sorted(names)}
+    shown = {name: value.strip('"') for name, value in found.items() if value is not None}
     return ", ".join(f"{name}={value}" for name, value in shown.items())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from revd.analysis.aggregate import Aggregate, aggregate
 from revd.analysis.curves import WINDOW, Curve, curve, step_grid
-from revd.analysis.groups import Selection, distinguish, select
+from revd.analysis.groups import Selection, distinguish, in_order, select
 from revd.analysis.runs import Run
 from revd.analysis.scores import Limits, Score, score_limits, score_matrices, score_runs
 
@@ -38,7 +38,7 @@ class Analysis:
 
 def analyse(runs: Sequence[Run], *, window: int = WINDOW) -> Analysis:
     """Everything there is to show about runs."""
-    named = distinguish(runs)
+    named = in_order(distinguish(runs))
     limits = score_limits(named, window=window)
     results = [_result(selection, limits, window) for selection in select(named)]
     return Analysis(runs=tuple(named), results=tuple(result for result in results if any(result.curves.values())))
@@ -67,9 +67,7 @@ def _task_curves(selection: Selection, task: str, window: int) -> dict[str, Curv
     groups = {method: runs for method, runs in groups.items() if runs}
     grid = step_grid(max((run.reached for runs in groups.values() for run in runs), default=0))
     curves = {
-        method: curve(
-            [run.episodes for run in runs], grid=grid, until=min(run.reached for run in runs), window=window
-        )
+        method: curve([run.episodes for run in runs], grid=grid, until=min(run.reached for run in runs), window=window)
         for method, runs in groups.items()
     }
     return {method: found for method, found in curves.items() if len(found.steps)}
@@ -103,7 +101,9 @@ def _length_notes(task: str, method: str, runs: Sequence[Run], shown: bool) -> l
         return [f"{method} on {task} has no curve: the episodes of its runs do not overlap for a point of the grid"]
     if len(reached) == 1:
         return []
-    return [f"{method} on {task}: cut at {reached[0]:,} steps, which all its runs reached (the longest: {reached[-1]:,})"]
+    return [
+        f"{method} on {task}: cut at {reached[0]:,} steps, which all its runs reached (the longest: {reached[-1]:,})"
+    ]
 
 
 def _comparison_notes(selection: Selection, scores: Sequence[Score], found: Aggregate | None) -> list[str]:

@@ -116,7 +116,7 @@ def load_run(directory: Path) -> Run:
 
 
 def load_episodes(path: Path) -> Episodes:
-    """Read `episodes.csv`; none without the file. Episodes whose return is not a number say nothing and are left out."""
+    """Read `episodes.csv`; none without the file. Episodes whose return is not a number are left out."""
     if not path.exists():
         return Episodes(steps=np.empty(0), returns=np.empty(0))
     columns = _read_columns(path, only=("steps", "return"))

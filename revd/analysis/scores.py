@@ -68,7 +68,9 @@ def score_matrices(scores: Sequence[Score], methods: Sequence[str]) -> Matrices:
     notes = [f"{method} has no finished run" for method in methods if method not in known]
     all_tasks = sorted({score.task for score in scores})
     tasks = [task for task in all_tasks if all((task, method) in values for method in known)]
-    notes += [f"{task} is left out: not every method has a finished run on it" for task in all_tasks if task not in tasks]
+    notes += [
+        f"{task} is left out: not every method has a finished run on it" for task in all_tasks if task not in tasks
+    ]
     matrices = {}
     for method in known if tasks else ():
         matrix, left_out = _matrix([values[task, method] for task in tasks])

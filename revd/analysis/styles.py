@@ -1,8 +1,11 @@
 """One look for each method, the same in every figure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Literal
+
+LineStyle = Literal["solid"] | tuple[float, Sequence[float]]
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -16,10 +19,10 @@ _PAPER = {
     "A2C+REVD": COLOURS[4],
 }
 _OTHERS = ("#000000", "#7F7F7F", "#882255", "#44AA99", "#332288", "#999933")
-_SOLID, _DASHED = "solid", (0, (4, 1.5))
-_VARIANTS = ((0, (1, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
-
-LineStyle = str | tuple[int, tuple[float, ...]]
+_DASHED = (0, (4, 1.5))
+_VARIANTS: tuple[LineStyle, ...] = ("solid", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
+# Share of its light that a colour loses whenever the dashes of its variants begin anew.
+_DARKER = 0.45
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +42,11 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
     styles = {}
     for index, (label, method) in enumerate(zip(labels, known, strict=True)):
         earlier = known[:index].count(method)
-        dashes: LineStyle = _DASHED if method.startswith("A2C") else _SOLID
-        if earlier:
-            dashes = _VARIANTS[(earlier - 1) % len(_VARIANTS)]
-        styles[label] = Style(colour=colours[method], dashes=dashes)
+        dashes = _DASHED if label == method and method.startswith("A2C") else _VARIANTS[earlier % len(_VARIANTS)]
+        styles[label] = Style(colour=_darker(colours[method], earlier // len(_VARIANTS)), dashes=dashes)
     return styles
+
+
+def _darker(colour: str, times: int) -> str:
+    channels = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return "#" + "".join(f"{round(channel * (1 - _DARKER) ** times):02X}" for channel in channels)

@@ -10,6 +10,8 @@ import tyro
 
 from revd.cli.demo import DemoCommand
 from revd.cli.example import ExampleCommand
+from revd.cli.figure import FigureCommand
+from revd.cli.report import ReportCommand
 from revd.cli.rewards import RewardsCommand
 from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command
 from revd.cli.suite import SuiteCommand
@@ -22,6 +24,8 @@ COMMANDS: dict[str, type[Command]] = {
     "train": TrainCommand,
     "pretrain": PretrainCommand,
     "suite": SuiteCommand,
+    "figure": FigureCommand,
+    "report": ReportCommand,
     "example": ExampleCommand,
     "rewards": RewardsCommand,
     "tasks": TasksCommand,
@@ -54,8 +58,8 @@ def _any_command(arguments: Sequence[str]) -> Any:
     options = []
     for name, command in COMMANDS.items():
         default = command.with_preset(arguments[1:]) if name == asked and issubclass(command, TrainCommand) else None
-        settings = {} if default is None else {"default": default}
-        options.append(Annotated[command, tyro.conf.subcommand(name, **settings)])
+        named = tyro.conf.subcommand(name) if default is None else tyro.conf.subcommand(name, default=default)
+        options.append(Annotated[command, named])
     return reduce(or_, options)
 
 

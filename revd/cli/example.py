@@ -61,4 +61,4 @@ def verdict(example: "Example") -> str:
     """Which of the episodes is paid more, with L and without it."""
     scaled = {episode.mean_bonus: episode.name for episode in example.scored}
     unscaled = {episode.mean_unscaled: episode.name for episode in example.scored}
-    return f"With L, {scaled[max(scaled)]} is paid more; without it, {unscaled[max(unscaled)]}."
+    return f"Paid more with L: {scaled[max(scaled)]}. Paid more without L: {unscaled[max(unscaled)]}."

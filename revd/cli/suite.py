@@ -16,6 +16,7 @@ from revd.experiments.suite import SUITES, suite_runs
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")
 _SHARD = tyro.conf.arg(metavar="I/N")
+_STEPS = tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the suite's own)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class SuiteCommand:
     """Only these of its methods, such as ppo and ppo+revd."""
     seeds: tuple[int, ...] = ()
     """These seeds instead of its own."""
-    steps: int | None = None
+    steps: Annotated[int | None, _STEPS] = None
     """Environment steps of each run instead of the suite's."""
     jobs: int = 0
     """Runs at a time, one thread each; 0 takes one for each processor core."""

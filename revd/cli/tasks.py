@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from revd.envs.tasks import TASKS, Task, installed
 
@@ -24,7 +25,8 @@ def tasks_table() -> Table:
         table.add_column(name, no_wrap=name == "task")
     table.add_column("what it is")
     for task in TASKS.values():
-        table.add_row(task.name, *_spaces(task), _installed(task), task.description)
+        # As Text: the brackets of an extra are not markup.
+        table.add_row(task.name, *_spaces(task), Text(_installed(task)), task.description)
     return table
 
 

@@ -22,7 +22,8 @@ CONTENTS = {
 }
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/ALGO-REWARD-seedSEED)")
-_INIT = tyro.conf.arg(metavar="RUN")
+_INIT = tyro.conf.arg(metavar="RUN", help_behavior_hint="(default: a fresh policy)")
+_SPARSE = tyro.conf.arg(metavar="P", help_behavior_hint="(default: nothing is hidden)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,8 @@ class TrainCommand(TrainConfig):
     """Directory of the run; the same command goes on with a run that it finds there."""
     init_from: Annotated[Path | None, _INIT] = None
     """Run to take the initial policy from, such as one of `revd pretrain`."""
+    sparse: Annotated[float | None, _SPARSE] = None
+    """Probability with which each step's reward is hidden from the agent; reported returns are untouched."""
     preset: Literal["none", "paper"] = "none"
     """Where all that is not given comes from: our defaults, or the paper's tables for atari/… and bullet/… tasks."""
     progress: bool = True

@@ -11,9 +11,9 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize, unwrap_vec_normalize
 
-from revd.envs import SparseReward, Task, find_task, make_env
-from revd.envs.making import register
-from revd.envs.sparse import check_probability
+from revd.envs.making import make_env, register
+from revd.envs.sparse import SparseReward, check_probability
+from revd.envs.tasks import Task, find_task
 from revd.names import unknown_name
 
 Normalize = Literal["none", "observations", "rewards", "both"]
@@ -27,13 +27,16 @@ def make_vec_env(
     normalize: Normalize = "none",
     gamma: float = 0.99,
     sparse: float | None = None,
+    render_mode: str | None = None,
+    threads: int = 1,
 ) -> VecEnv:
     """
     `n_envs` copies of a task in this process, seeded, each inside a Monitor.
 
     The monitors sit below everything that changes rewards, so that the returns they report are the task's own.
     `gamma` is the algorithm's discount: VecNormalize scales rewards by the spread of the discounted return.
-    `sparse` is the probability with which each step's reward is zeroed, None for never.
+    `sparse` is the probability with which each step's reward is zeroed, None for never. `threads` step Atari games;
+    other tasks are stepped one after the other.
     """
     if normalize not in get_args(Normalize):
         raise ValueError(unknown_name("value of normalize", normalize, get_args(Normalize)))
@@ -45,9 +48,9 @@ def make_vec_env(
     register(found)
     env: VecEnv
     if found.suite == "atari":
-        env = _atari(found, n_envs, sparse)
+        env = _atari(found, n_envs, sparse=sparse, render_mode=render_mode, threads=threads)
     else:
-        env = DummyVecEnv([_factory(found, seed + index, sparse) for index in range(n_envs)])
+        env = DummyVecEnv([_factory(found, seed + index, sparse, render_mode) for index in range(n_envs)])
     env.seed(seed)
     if normalize == "none":
         return env
@@ -83,17 +86,19 @@ def load_normalization_state(env: VecEnv, state: Mapping[str, torch.Tensor]) -> 
         statistics.count = float(state[f"{prefix}.count"])
 
 
-def _atari(task: Task, n_envs: int, sparse: float | None) -> VecEnv:
+def _atari(task: Task, n_envs: int, **options: Any) -> VecEnv:
     # Loads ale-py, which a user of other tasks need not have.
     from revd.envs.atari import rom_name
     from revd.sb3.atari import AtariVecEnv
 
-    return AtariVecEnv(rom_name(task.gymnasium_id), n_envs, sparse=sparse)
+    return AtariVecEnv(rom_name(task.gymnasium_id), n_envs, **options)
 
 
-def _factory(task: Task, seed: int, sparse: float | None) -> Callable[[], gymnasium.Env[Any, Any]]:
+def _factory(
+    task: Task, seed: int, sparse: float | None, render_mode: str | None
+) -> Callable[[], gymnasium.Env[Any, Any]]:
     def make() -> gymnasium.Env[Any, Any]:
-        env: gymnasium.Env[Any, Any] = Monitor(make_env(task))
+        env: gymnasium.Env[Any, Any] = Monitor(make_env(task, render_mode=render_mode))
         env.action_space.seed(seed)
         return env if sparse is None else SparseReward(env, sparse)
 

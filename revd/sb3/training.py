@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ class Training:
     intrinsic: IntrinsicRewardCallback | None = None
     evaluation_env: VecEnv | None = None
     sessions: int = field(default=0, init=False)
+    _pending: dict[str, float] = field(default_factory=dict, init=False)
 
     @property
     def steps(self) -> int:
@@ -74,6 +76,8 @@ class Training:
     def learn(self, steps: int, *, progress: CsvFile, events: Path, listeners: Listeners) -> None:
         """Train until `steps` are done; the logger's numbers go to `progress` and as TensorBoard events to `events`."""
         logger = _make_logger(progress, events, resumed_at=self.steps)
+        for name, value in self._pending.items():
+            logger.record(name, value)
         self.model.set_logger(logger)
         try:
             self.model.learn(
@@ -88,12 +92,13 @@ class Training:
     def snapshot(self) -> Snapshot:
         """Everything needed to go on, between two rollouts."""
         tensors, values = take_snapshot(self.model, self.intrinsic)
-        return tensors, {**values, "sessions": self.sessions}
+        return tensors, {**values, "sessions": self.sessions, "pending": self._recorded()}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, with new episodes in all environments."""
         restore_snapshot(snapshot, self.model, self.intrinsic)
         self.sessions = snapshot[1]["sessions"] + 1
+        self._pending = snapshot[1]["pending"]
         env = self.model.get_env()
         assert env is not None
         env.seed((self.model.seed or 0) + SEED_STRIDE * self.sessions)
@@ -120,6 +125,13 @@ class Training:
         for env in (self.model.get_env(), self.evaluation_env):
             if env is not None:
                 env.close()
+
+    def _recorded(self) -> dict[str, float]:
+        """What the update has told the logger since its last line: it belongs into the line after the checkpoint."""
+        if not hasattr(self.model, "_logger"):
+            return self._pending
+        recorded = self.model.logger.name_to_value.items()
+        return {name: float(value) for name, value in recorded if math.isfinite(value)}
 
     def _callbacks(self, steps: int, listeners: Listeners) -> list[BaseCallback]:
         # The bonus first: the others read its numbers. The checkpoint last: it holds what the others changed.

@@ -6,16 +6,58 @@ import numpy as np
 
 from revd.analysis.runs import Episodes
 
+ORIGIN = {
+    "python": "3.11.7",
+    "platform": "Linux",
+    "versions": {"revd": "0.1.0", "torch": "2.13.0"},
+    "git": {"commit": "abc123", "dirty": True},
+}
 
-def write_run(directory, *, method="PPO", seed=1, task="MountainCar-v0", steps=1000, returns=(), state="finished"):
-    """A run whose episodes ended ten steps apart."""
+
+def write_run(
+    directory,
+    *,
+    method="PPO",
+    seed=1,
+    task="MountainCar-v0",
+    steps=1000,
+    returns=(),
+    spacing=10,
+    state="finished",
+    status=None,
+    **settings,
+):
+    """A run whose episodes ended `spacing` steps apart."""
     directory.mkdir(parents=True)
-    config = {"task": task, "seed": seed, "steps": steps, "resolved": {"method": method}}
-    (directory / "config.json").write_text(json.dumps(config))
-    (directory / "status.json").write_text(json.dumps({"state": state}))
-    lines = [f"{10 * (index + 1)},{value},5,0" for index, value in enumerate(returns)]
+    algo, _, reward = method.lower().partition("+")
+    config = {"task": task, "algo": algo, "reward": reward or "none", "seed": seed, "steps": steps, "sparse": None}
+    config |= {"output": str(directory), "weight": 0.1, "reward_params": {}, "algo_params": {}} | settings
+    repeat = f"revd train --task {task} --reward {config['reward']} --output {directory} --seed {seed}"
+    write_json(directory / "config.json", config | {"resolved": {"method": method}})
+    write_json(directory / "status.json", {"state": state, "steps": 0, "error": None} | (status or {}))
+    write_json(directory / "run.json", ORIGIN | {"repeat": repeat})
+    lines = [f"{spacing * (index + 1)},{value},5,0" for index, value in enumerate(returns)]
     (directory / "episodes.csv").write_text("\n".join(["steps,return,length,env", *lines]) + "\n")
     return directory
+
+
+def write_suite(folder, tasks, methods, *, seeds=3, steps=100_000, episodes=400, **settings):
+    """Runs that learn, noisily, each at its own pace: for looking at."""
+    generator = np.random.default_rng(0)
+    for index, task in enumerate(tasks):
+        for strength, method in enumerate(methods):
+            for seed in range(seeds):
+                progress = np.linspace(0, 4, episodes) * (1 + 0.3 * strength + 0.2 * generator.normal())
+                returns = 10.0**index * (np.tanh(progress / 4) + 0.2 * generator.normal(size=episodes))
+                path = folder / task / f"{method.lower()}-{settings.get('sparse')}-seed{seed}"
+                spacing = steps // episodes
+                write_run(
+                    path, method=method, seed=seed, task=task, steps=steps, returns=returns, spacing=spacing, **settings
+                )
+
+
+def write_json(path, values):
+    path.write_text(json.dumps(values))
 
 
 def episodes(*returns):

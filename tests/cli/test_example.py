@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -5,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from revd import cli
+
+DOCS = Path(__file__, "../../../docs/methods/revd.md").resolve().read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +32,7 @@ def test_the_table_shows_that_spreading_wins_with_spread_only(capsys):
     spreading, lingering = row(text, "spreading"), row(text, "lingering")
     assert spreading[0] > lingering[0]
     assert spreading[1] < lingering[1]
-    assert "With L, spreading is paid more; without it, lingering." in text
+    assert "Paid more with L: spreading. Paid more without L: lingering." in text
     assert "k = 3, eps = 0.0001, alpha = 0.5" in text
     for suffix in ("png", "pdf"):
         assert f"Figure: runs/example/example.{suffix}" in text
@@ -39,7 +42,7 @@ def test_the_table_shows_that_spreading_wins_with_spread_only(capsys):
 def test_flags_reach_the_example(capsys):
     plain = run(capsys=capsys)
     text = run("--radius", "0.01", "--output", "here", capsys=capsys)
-    assert "With L, lingering is paid more; without it, lingering." in text
+    assert "Paid more with L: lingering. Paid more without L: lingering." in text
     assert row(text, "spreading") == row(plain, "spreading")
     assert Path("here/example.png").exists()
     assert row(run("--seed", "1", capsys=capsys), "spreading") != row(plain, "spreading")
@@ -58,6 +61,15 @@ def test_wrong_use_is_one_line(arguments, message, capsys):
     assert error.value.code == 2
     assert capsys.readouterr().err == message
     assert not Path("runs").exists()
+
+
+def test_the_docs_show_what_the_command_prints(capsys):
+    text = run(capsys=capsys)
+    for name in ("spreading", "lingering"):
+        assert f"| {name} | {' | '.join(f'{number:.2f}' for number in row(text, name))} |" in DOCS
+    for radius in re.findall(r"revd example --radius (\S+)`", DOCS):
+        lingering = row(run("--radius", radius, capsys=capsys), "lingering")[:3]
+        assert f"--radius {radius}` | {' | '.join(f'{number:.2f}' for number in lingering)} |" in DOCS
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch, capsys):

@@ -16,6 +16,9 @@ FULL = TrainConfig(
     output=Path("some where/run"),
     n_envs=2,
     normalize="both",
+    sparse=0.5,
+    network="paper",
+    batch_norm="off",
     weight=0.5,
     decay=0.01,
     decay_per="step",
@@ -24,6 +27,12 @@ FULL = TrainConfig(
     reward_params=Parameters(k=5, log=False, boundary="episode", name="5"),
     algo_params=Parameters(policy_kwargs={"net_arch": [8]}, learning_rate=3e-4),
     device="cpu",
+    checkpoint_every=11,
+    eval_every=13,
+    eval_episodes=3,
+    init_from=Path("an other/run"),
+    init_value=True,
+    init_optimizer=True,
     threads=2,
 )
 

@@ -3,6 +3,7 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -33,6 +34,9 @@ print("threads", os.environ["OMP_NUM_THREADS"])
 status("running", 0)
 (directory / "pid").write_text(str(os.getpid()))
 started = time.time()
+if task == "second-time" and not (directory / "first").exists():
+    (directory / "first").touch()
+    sys.exit("not yet")
 if task == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if task == "stubborn":
@@ -158,10 +162,39 @@ def test_wrong_use_is_refused_before_anything_starts(tmp_path):
         launch(every, jobs=0, watch=ignore)
     with pytest.raises(ValueError, match="two of the runs have the same output"):
         launch([every[0], every[0]], jobs=1, watch=ignore)
-    RunDirectory(every[1].directory).create(every[1], resolved={})
-    with pytest.raises(FileExistsError, match="already holds a run"):
+    with pytest.raises(ValueError, match="retries must be at least 0, got -1"):
+        launch(every, jobs=1, watch=ignore, retries=-1)
+    RunDirectory(every[1].directory).start(replace(every[1], seed=9), resolved={}, steps=0)
+    with pytest.raises(FileExistsError, match="already holds a run with other settings"):
         launch(every, jobs=1, watch=ignore)
     assert not every[0].directory.exists()
+
+
+def test_finished_runs_are_not_started_again(tmp_path):
+    every = configs(tmp_path, "a", "b")
+    launch(every[:1], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    before = (every[0].directory / "times.json").read_text()
+    runs = launch(every, jobs=2, watch=ignore, interval=0.02, worker=WORKER)
+    assert [run.status.state for run in runs] == ["finished", "finished"]
+    assert (every[0].directory / "times.json").read_text() == before
+
+
+def test_failed_runs_are_tried_again_so_often_and_no_more(tmp_path):
+    every = configs(tmp_path, "second-time", "killed")
+    runs = launch(every, jobs=2, watch=ignore, retries=2, interval=0.02, worker=WORKER)
+    assert [run.status.state for run in runs] == ["finished", "failed"]
+    starts = [(config.directory / "log.txt").read_text().count("threads") for config in every]
+    assert starts == [2, 3]
+
+
+def test_a_repeated_launch_shows_no_stale_failure(tmp_path):
+    every = configs(tmp_path, "second-time")
+    (first,) = launch(every, jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    assert first.status.state == "failed"
+    seen = []
+    (second,) = launch(every, jobs=1, watch=seen.append, interval=0.02, worker=WORKER)
+    assert second.status.state == "finished"
+    assert not any(run.status.state == "failed" for look in seen for run in look)
 
 
 def test_the_real_worker_trains(tmp_path):

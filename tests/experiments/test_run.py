@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import load_file
 from stable_baselines3 import PPO
 
-from revd.experiments import run
+from revd.experiments import observer
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.run import one_line, prepare, train
 from revd.experiments.rundir import RunDirectory
@@ -42,7 +42,7 @@ def test_a_training_leaves_everything_behind(config):
     assert seen[1].bonus_share > 0
     names = {path.name.split(".")[0] for path in directory.iterdir()}
     assert names == {
-        "config", "run", "status", "episodes", "progress", "events", "model", "normalization", "bonus"
+        "config", "run", "status", "episodes", "progress", "events", "model", "normalization", "bonus", "checkpoints"
     }  # fmt: skip
     status = RunDirectory(directory).read_status()
     assert (status.state, status.steps, status.bonus_share) == ("finished", 192, seen[-1].bonus_share)
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(config, change, messag
 def test_a_second_training_leaves_the_first_alone(config):
     train(config)
     before = (config.directory / "episodes.csv").read_text()
-    with pytest.raises(FileExistsError, match="already holds a run"):
+    with pytest.raises(FileExistsError, match="already holds a run with other settings"):
         train(replace(config, seed=9))
     assert (config.directory / "episodes.csv").read_text() == before
 
@@ -176,7 +176,7 @@ def test_a_broken_training_says_so_and_passes_the_error_on(config, raised, said)
 
 def test_the_status_is_written_now_and_then_only(config, monkeypatch):
     written = []
-    monkeypatch.setattr(run, "SECONDS_BETWEEN_STATUSES", 1e9)
+    monkeypatch.setattr(observer, "SECONDS_BETWEEN_STATUSES", 1e9)
     monkeypatch.setattr(RunDirectory, "write_status", lambda self, status: written.append(status))
     train(config)
     assert [(status.state, status.steps) for status in written] == [

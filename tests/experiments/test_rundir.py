@@ -1,11 +1,11 @@
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from revd.experiments.config import TrainConfig
 from revd.experiments.rundir import (
-    EpisodeLog,
     RunDirectory,
     Status,
     describe_software,
@@ -19,7 +19,7 @@ CONFIG = TrainConfig(task="CartPole-v1", steps=100)
 @pytest.fixture
 def run(tmp_path):
     directory = RunDirectory(tmp_path / "a" / "run")
-    directory.create(CONFIG, resolved={"method": "PPO+REVD", "schedule": dict, "big": float("inf")})
+    directory.start(CONFIG, resolved={"method": "PPO+REVD", "schedule": dict, "big": float("inf")}, steps=0)
     return directory
 
 
@@ -42,23 +42,46 @@ def test_a_run_ends_in_both_files(run):
     assert run.read_status() == Status(state="failed", steps=5, error="ValueError: no")
 
 
-def test_a_run_is_never_overwritten(run):
+def test_another_training_is_refused(run):
     before = run.config.read_text()
-    with pytest.raises(FileExistsError, match=r"already holds a run.*choose another with --output"):
-        RunDirectory(run.path).create(CONFIG, resolved={})
+    with pytest.raises(FileExistsError, match=r"already holds a run.*seed is 0 there and 3 here.*--output"):
+        RunDirectory(run.path).open(replace(CONFIG, seed=3))
     assert run.config.read_text() == before
+
+
+def test_the_same_training_is_let_in_however_it_runs(run):
+    RunDirectory(run.path).open(replace(CONFIG, steps=200, threads=2, device="cpu", output=run.path))
+    assert run.read_config() == CONFIG
+
+
+def test_finished_means_finished_after_enough_steps(run):
+    assert not run.is_finished(100)
+    run.finish(Status(state="finished", steps=128, total_steps=100))
+    assert run.is_finished(100)
+    assert not run.is_finished(101), "the same command with more steps goes on"
+
+
+def test_sessions_are_listed(run):
+    run.finish(Status(state="failed", steps=64, error="killed"))
+    run.start(CONFIG, resolved={}, steps=50)
+    described = json.loads(run.run.read_text())
+    assert described["state"] == "running"
+    assert described["error"] is None
+    assert [session["steps"] for session in described["resumed"]] == [50]
+    assert run.read_status() == Status(state="running", steps=50, total_steps=100)
 
 
 def test_a_directory_without_a_run_can_be_used(tmp_path):
     (tmp_path / "log.txt").write_text("from the launcher")
-    RunDirectory(tmp_path).create(CONFIG, resolved={})
-    assert (tmp_path / "config.json").exists()
+    directory = RunDirectory(tmp_path)
+    directory.open(CONFIG)
+    assert directory.read_config() is None
 
 
 def test_a_file_in_the_way_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError, match="is a file"):
-        RunDirectory(tmp_path / "file").require_unused()
+        RunDirectory(tmp_path / "file").open(CONFIG)
 
 
 def test_no_status_yet(tmp_path):
@@ -90,13 +113,6 @@ def test_json_is_strict(tmp_path):
     assert "NaN" not in text
     assert "Infinity" not in text
     assert json.loads(text) == {"nan": None, "nested": [{"inf": None}, [1, True]]}
-
-
-def test_episodes_are_on_disk_at_once(tmp_path):
-    log = EpisodeLog(tmp_path / "episodes.csv")
-    log.write(steps=10, episode_return=-1.5, length=5, env=1)
-    assert (tmp_path / "episodes.csv").read_text().split() == ["steps,return,length,env", "10,-1.5,5,1"]
-    log.close()
 
 
 def git(*words):

@@ -20,7 +20,7 @@ from stable_baselines3.common.callbacks import (
     EvalCallback,
     EveryNTimesteps,
 )
-from stable_baselines3.common.logger import configure
+from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper, VecFrameStack, VecNormalize
 
@@ -113,7 +113,9 @@ def test_every_algorithm_trains_with_every_method(algo: str, method: str) -> Non
 
 def test_a2c_with_its_default_of_five_steps() -> None:
     callback = IntrinsicRewardCallback()
-    A2C("MlpPolicy", counting_envs(1), device="cpu").learn(20, callback=callback)
+    model = A2C("MlpPolicy", counting_envs(1), device="cpu")
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    model.learn(20, callback=callback)
     assert callback.rollouts == 4
     assert callback.latest["bonus_mean"] > 0
 
@@ -417,6 +419,7 @@ def test_off_policy_algorithms_are_refused(algorithm: Any) -> None:
     action_space = ACTIONS["discrete" if algorithm is DQN else "box"]
     env = counting_envs(1, action_space=action_space)
     model = algorithm("MlpPolicy", env, buffer_size=10, device="cpu", policy_kwargs={"net_arch": [4]})
+    model.set_logger(Logger(folder=None, output_formats=[]))
     with pytest.raises(TypeError, match=f"{algorithm.__name__} does not have; use PPO, A2C, TRPO"):
         model.learn(10, callback=IntrinsicRewardCallback("revd"))
     assert env.get_attr("steps_taken") == [0]

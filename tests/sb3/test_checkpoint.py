@@ -79,11 +79,10 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     checkpoint_of(reward_with_a_past()).write(path)
     before = path.read_bytes()
 
-    def full_disk(tensors: object, filename: Path, metadata: object) -> None:
-        filename.write_bytes(b"half")
+    def full_disk(descriptor: int) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("revd.sb3.checkpoint.save_file", full_disk)
+    monkeypatch.setattr("os.fsync", full_disk)
     with pytest.raises(OSError, match="no space left"):
         checkpoint_of(reward_with_a_past()).write(path)
     assert path.read_bytes() == before

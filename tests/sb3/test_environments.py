@@ -5,15 +5,18 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from revd.experiments import config
+from revd.sb3.atari import AtariVecEnv
 from revd.sb3.environments import (
     Normalize,
     load_normalization_state,
     make_vec_env,
     normalization_state,
 )
+from tests.support.bullet import needs_pybullet
 
 
 class DictEnv(gymnasium.Env):
@@ -172,3 +175,56 @@ def test_normalising_what_is_no_real_number_is_refused(monkeypatch, dict_task):
 
 def test_the_config_knows_the_same_choices():
     assert get_args(config.Normalize) == get_args(Normalize)
+
+
+@pytest.mark.parametrize("task", ["atari/space-invaders", pytest.param("bullet/hopper", marks=needs_pybullet)])
+def test_tasks_go_by_name(task):
+    env = make_vec_env(task, n_envs=2, seed=3)
+    assert isinstance(env, AtariVecEnv if task.startswith("atari") else DummyVecEnv)
+    assert env.num_envs == 2
+    first, again = env.reset(), make_vec_env(task, n_envs=2, seed=3).reset()
+    np.testing.assert_array_equal(first, again)
+    assert env.observation_space.contains(first[0])
+    assert env.env_is_wrapped(Monitor) == [True, True]
+    env.close()
+
+
+def test_a_misspelt_task_of_ours_gets_the_nearest():
+    with pytest.raises(ValueError, match="did you mean 'bullet/hopper'"):
+        make_vec_env("bullet/hoper")
+
+
+def test_sparse_rewards_sit_above_the_monitor():
+    env = make_vec_env("CartPole-v1", n_envs=2, sparse=1.0)
+    _, rewards, infos = play(env, 100)
+    episodes = [info["episode"] for info in infos if "episode" in info]
+    assert not rewards.any()
+    assert episodes
+    assert all(episode["r"] == episode["l"] for episode in episodes)
+    assert all(info["task_reward"] == 1 for info in infos)
+
+
+def test_sparse_rewards_are_seeded_and_differ_between_environments():
+    first, again, other = (
+        play(make_vec_env("CartPole-v1", n_envs=2, seed=seed, sparse=0.5), 100)[1] for seed in (1, 1, 5)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert not np.array_equal(first[:, 0], first[:, 1])
+    assert 0.3 < first.mean() < 0.7
+
+
+def test_sparse_must_be_a_probability():
+    with pytest.raises(ValueError, match=r"sparse .* must lie in \[0, 1\], got 1.5"):
+        make_vec_env("CartPole-v1", sparse=1.5)
+
+
+@pytest.mark.parametrize("task", ["atari/space-invaders", pytest.param("bullet/cart-pole", marks=needs_pybullet)])
+def test_pictures_are_to_be_asked_for(task):
+    env = make_vec_env(task, render_mode="rgb_array")
+    env.reset()
+    picture = env.render()
+    assert picture.dtype == np.uint8
+    assert picture.ndim == 3
+    assert picture.std() > 10
+    env.close()

@@ -1,25 +1,41 @@
+from contextlib import closing
+
 import pytest
+import torch
 from safetensors.torch import load_file
 
+from revd.csvfile import CsvFile
 from revd.sb3 import IntrinsicRewardCallback
 from revd.sb3.algorithms import make_algorithm
 from revd.sb3.environments import make_vec_env
-from revd.sb3.training import Training
+from revd.sb3.training import Listeners, Training
 
 
-def make_training(*, normalize="none", bonus="revd", **parameters):
+def make_training(*, algo="ppo", normalize="none", bonus="revd", seed=0, sizes=None, **parameters):
     env = make_vec_env("CartPole-v1", n_envs=2, normalize=normalize)
-    model = make_algorithm("ppo", env, seed=0, parameters={"n_steps": 32, "n_epochs": 1})
+    small = {"n_steps": 32} if algo == "a2c" else {"n_steps": 32, "n_epochs": 1}
+    networks = {} if sizes is None else {"policy_kwargs": {"net_arch": sizes}}
+    model = make_algorithm(algo, env, seed=seed, parameters={**small, **networks})
     return Training(model=model, intrinsic=IntrinsicRewardCallback(bonus, **parameters) if bonus else None)
 
 
-def ignore(report):
+def ignore(*reports):
     """Reports nobody reads."""
+
+
+def listeners(**changes):
+    silent = {"on_rollout": ignore, "on_episode": ignore, "on_checkpoint": ignore, "on_evaluation": ignore}
+    return Listeners(**{**silent, "checkpoint_every": 10**9, **changes})
+
+
+def learn(training, steps, tmp_path, **changes):
+    with closing(CsvFile(tmp_path / "progress.csv")) as progress:
+        training.learn(steps, progress=progress, events=tmp_path, listeners=listeners(**changes))
 
 
 def test_progress_is_read_after_the_bonus_is_paid(tmp_path):
     training, seen, episodes = make_training(), [], []
-    training.learn(128, logs=tmp_path, on_rollout=seen.append, on_episode=episodes.append)
+    learn(training, 128, tmp_path, on_rollout=seen.append, on_episode=episodes.append)
     assert seen[0].bonus_share == 0.0, "REVD pays nothing in its first rollout"
     assert seen[1].bonus_share == training.intrinsic.latest["bonus_share"] > 0
     assert sum(episode.length for episode in episodes) <= 128
@@ -30,7 +46,7 @@ def test_logs_are_closed_even_when_the_training_breaks(tmp_path):
         raise RuntimeError("broke")
 
     with pytest.raises(RuntimeError, match="broke"):
-        make_training().learn(64, logs=tmp_path, on_rollout=fail, on_episode=ignore)
+        learn(make_training(), 64, tmp_path, on_rollout=fail)
     names = {path.name.split(".")[0] for path in tmp_path.iterdir()}
     assert names == {"progress", "events"}
 
@@ -51,7 +67,85 @@ def test_statistics_are_saved_only_where_there_are_any(tmp_path):
 
 def test_closing_closes_the_environments():
     training = make_training()
+    training.evaluation_env = make_vec_env("CartPole-v1")
     closed = []
-    training.model.get_env().close = lambda: closed.append(True)
+    training.model.get_env().close = lambda: closed.append("training")
+    training.evaluation_env.close = lambda: closed.append("evaluation")
     training.close()
-    assert closed == [True]
+    assert closed == ["training", "evaluation"]
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "recurrent-ppo"])
+def test_a_restored_training_is_the_one_that_was_saved(algo, tmp_path):
+    saved = []
+    training = make_training(algo=algo, normalize="both")
+    learn(training, 256, tmp_path, checkpoint_every=64, on_checkpoint=lambda *snapshot: saved.append(snapshot))
+    assert [steps for steps, _ in saved] == [64, 128, 192], "between rollouts"
+    other = make_training(algo=algo, normalize="both", seed=5)
+    other.check()
+    other.restore(training.snapshot())
+    assert (other.steps, other.sessions) == (256, 1)
+    assert other.intrinsic.rollouts == 4
+    (ours, values), (theirs, their_values) = training.snapshot(), other.snapshot()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert {**their_values, "sessions": 0} == values
+
+
+def test_a_restored_training_draws_what_the_saved_one_would_have(tmp_path):
+    training = make_training()
+    learn(training, 64, tmp_path)
+    snapshot = training.snapshot()
+    expected = torch.rand(3)
+    torch.manual_seed(99)
+    training.restore(snapshot)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_resumed_training_goes_on_counting(tmp_path):
+    training, other, seen = make_training(), make_training(), []
+    learn(training, 64, tmp_path)
+    other.check()
+    other.restore(training.snapshot())
+    learn(other, 192, tmp_path, on_rollout=seen.append)
+    assert [progress.steps for progress in seen] == [128, 192]
+    assert other.intrinsic.rollouts == 3
+    text = (tmp_path / "progress.csv").read_text()
+    assert [
+        line.split(",")[text.split("\n")[0].split(",").index("time/total_timesteps")] for line in text.split("\n")[1:-1]
+    ] == ["64", "128", "192"]
+
+
+def test_sessions_see_other_episodes(tmp_path):
+    training = make_training()
+    learn(training, 64, tmp_path)
+    snapshot, starts = training.snapshot(), []
+    for session in (0, 1):
+        training.restore((snapshot[0], {**snapshot[1], "sessions": session}))
+        starts.append(training.model.get_env().reset())
+    assert (starts[0] != starts[1]).any()
+
+
+def parameters_of(training):
+    return {name: tensor.clone() for name, tensor in training.model.policy.state_dict().items()}
+
+
+@pytest.mark.parametrize(("value", "optimizer"), [(False, False), (True, False), (True, True)])
+def test_a_policy_is_taken_and_the_value_network_only_if_asked(value, optimizer, tmp_path):
+    source, target = make_training(normalize="both"), make_training(normalize="both", seed=3)
+    learn(source, 128, tmp_path)
+    fresh, theirs = parameters_of(target), parameters_of(source)
+    target.start_from(source.snapshot(), value=value, optimizer=optimizer)
+    for name, tensor in parameters_of(target).items():
+        expected = fresh if "value_net" in name and not value else theirs
+        assert torch.equal(tensor, expected[name]), name
+    assert bool(target.model.policy.optimizer.state_dict()["state"]) == optimizer
+    ours, normalization = target.normalization_state(), source.normalization_state()
+    assert torch.equal(ours["observations.mean"], normalization["observations.mean"])
+    assert not torch.equal(ours["rewards.mean"], normalization["rewards.mean"]), "another reward, other statistics"
+    assert target.steps == 0
+
+
+def test_a_policy_of_other_networks_is_refused():
+    with pytest.raises(ValueError, match="other networks"):
+        make_training(sizes=[8]).start_from(make_training(bonus=None).snapshot(), value=False, optimizer=False)

@@ -89,7 +89,7 @@ def shapes(draw: st.DrawFn, *, min_steps: int, ragged: bool = False) -> Shape:
     return Shape(
         n_steps=draw(st.integers(min_steps, min_steps + 8)),
         n_envs=draw(st.integers(1, 3)),
-        done_rate=draw(st.sampled_from([0.0, 0.15, 0.5, 1.0])),
+        done_rate=draw(st.sampled_from([0.08, 0.0, 0.3, 1.0])),
         duplicate_rate=draw(st.sampled_from([0.0, 0.3, 1.0])),
         scale=draw(st.sampled_from([0.01, 1.0, 30.0])),
         ragged=ragged,

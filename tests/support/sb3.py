@@ -10,6 +10,7 @@ import torch
 from sb3_contrib import TRPO, MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -35,7 +36,10 @@ def make_model(algo: str, env: VecEnv, *, n_steps: int = 8, policy: str = "MlpPo
         arguments.setdefault("n_epochs", 2)
     networks.update(arguments.pop("policy_kwargs", {}))
     arguments.setdefault("seed", 0)
-    return ALGORITHMS[algo](policy, env, n_steps=n_steps, device="cpu", policy_kwargs=networks, **arguments)
+    model = ALGORITHMS[algo](policy, env, n_steps=n_steps, device="cpu", policy_kwargs=networks, **arguments)
+    # SB3 would make a folder in /tmp for every learn().
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    return model
 
 
 def flat_parameters(model: Any) -> torch.Tensor:

@@ -1,0 +1,41 @@
+"""Markdown's tables and numbers."""
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+MISSING = "—"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: int = 0) -> list[str]:
+    """Lines of a table whose last `numbers` columns are set to the right."""
+    text = len(columns) - numbers
+    return [
+        _line(columns),
+        _line(["---"] * text + ["---:"] * numbers),
+        *(_line([str(cell) for cell in row]) for row in rows),
+        "",
+    ]
+
+
+def numbers(*values: float) -> list[str]:
+    """Returns that stand together, with as many decimals as the largest of them deserves."""
+    largest = max(map(abs, values))
+    decimals = 0 if largest >= 1000 else 1 if largest >= 10 else 2
+    return [f"{value:,.{decimals}f}" for value in values]
+
+
+def percent(value: float) -> str:
+    """A fraction in per cent; a dash where there is none."""
+    return f"{value:.1%}" if math.isfinite(value) else MISSING
+
+
+def link(path: Path, page: Path) -> str:
+    """How a page refers to a file: relative, so that both can be moved together."""
+    return quote(Path(os.path.relpath(path, page.parent)).as_posix())
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |"

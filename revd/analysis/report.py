@@ -1,0 +1,205 @@
+"""One Markdown page about a set of runs: what was run, what came out, and what did not."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from revd.analysis.aggregate import CONFIDENCE, RESAMPLES, interquartile_mean
+from revd.analysis.comparisons import comparison_caption
+from revd.analysis.curves import WINDOW, final_return
+from revd.analysis.groups import group_by
+from revd.analysis.markdown import MISSING, link, numbers, percent, table
+from revd.analysis.panels import curve_caption
+from revd.analysis.publish import Published
+from revd.analysis.results import Analysis
+from revd.analysis.runs import Run, load_progress
+from revd.analysis.scores import FEWEST_SEEDS, scored
+
+BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
+
+
+def report(
+    analysis: Analysis,
+    published: Sequence[Published],
+    page: Path,
+    *,
+    unreadable: Sequence[str] = (),
+    window: int = WINDOW,
+) -> str:
+    """The page's text; links are relative to `page`."""
+    sections = [
+        ["# Report", "", _overview(analysis.runs), ""],
+        _what_was_run(analysis.runs),
+        _returns(analysis.runs, window),
+        _figures(published, page, window),
+        _bonus(analysis.runs),
+        _incomplete(analysis.runs, unreadable),
+        _software(analysis.runs),
+        _commands(analysis.runs),
+    ]
+    return "\n".join(line for section in sections for line in section).rstrip() + "\n"
+
+
+def setting(run: Run) -> str:
+    """A task and whether its rewards were sparse."""
+    return run.task if run.sparse is None else f"{run.task}, sparse {run.sparse:g}"
+
+
+def bonus_means(run: Run) -> dict[str, float]:
+    """The bonus's share of the reward and of the time, averaged over a run's rollouts; NaN where none was logged."""
+    progress = load_progress(run.directory / "progress.csv")
+    logged = {name: progress.get(name, np.empty(0)) for name in BONUS_COLUMNS}
+    finite = {name: values[np.isfinite(values)] for name, values in logged.items()}
+    return {name: float(values.mean()) if len(values) else float("nan") for name, values in finite.items()}
+
+
+def _overview(runs: Sequence[Run]) -> str:
+    finished = sum(run.finished for run in runs)
+    tasks, methods = len({setting(run) for run in runs}), len({run.label for run in runs})
+    what = f"{_plural(tasks, 'task')}, {_plural(methods, 'method')}"
+    return f"{_plural(len(runs), 'run')}, {finished} of them finished: {what}."
+
+
+def _what_was_run(runs: Sequence[Run]) -> list[str]:
+    rows = []
+    for (task, method), group in _by_method(runs).items():
+        seeds = ", ".join(str(run.seed) for run in group)
+        steps = " and ".join(f"{steps:,}" for steps in sorted({run.total_steps for run in group}))
+        rows.append((task, method, seeds, steps, f"{sum(run.finished for run in group)} of {len(group)}"))
+    return ["## What was run", "", *table(("task", "method", "seeds", "steps", "finished"), rows, numbers=2)]
+
+
+def _returns(runs: Sequence[Run], window: int) -> list[str]:
+    lines = [
+        "## Final returns",
+        "",
+        f"Of finished runs: the mean return of the last {window} episodes. ± is the sample standard deviation (n - 1) "
+        f"over seeds; IQM the interquartile mean with its {CONFIDENCE:.0%} bootstrap interval ({RESAMPLES:,} "
+        f"resamples), which takes {FEWEST_SEEDS} seeds.",
+        "",
+    ]
+    columns = ("method", "seeds", "mean ± std", "IQM", f"{CONFIDENCE:.0%} interval")
+    for task, group in group_by(runs, setting).items():
+        rows = [_final_row(method, found, window) for method, found in group_by(group, lambda run: run.label).items()]
+        lines += [f"### {task}", "", *table(columns, rows, numbers=4)]
+    return lines
+
+
+def _final_row(method: str, runs: Sequence[Run], window: int) -> tuple[object, ...]:
+    finals = np.array([final_return(run.episodes, window=window) for run in scored(runs)])
+    if not len(finals):
+        return method, 0, MISSING, MISSING, MISSING
+    if len(finals) < FEWEST_SEEDS:
+        return method, len(finals), *numbers(float(finals[0])), MISSING, MISSING
+    middle = interquartile_mean(finals[:, None])
+    mean, deviation, iqm, low, high = numbers(
+        float(finals.mean()), float(finals.std(ddof=1)), middle.value, middle.low, middle.high
+    )
+    return method, len(finals), f"{mean} ± {deviation}", iqm, f"{low} to {high}"
+
+
+def _figures(published: Sequence[Published], page: Path, window: int) -> list[str]:
+    lines = ["## Figures", ""]
+    if not published:
+        lines += ["None: no run that has not failed has a finished episode.", ""]
+    for entry in published:
+        result = entry.result
+        lines += [f"### {result.selection.title}", ""]
+        lines += [f"![{result.selection.title}: learning curves]({link(entry.curves.png, page)})", ""]
+        lines += [f"{curve_caption(result, window=window)} {_files(entry.curves.pdf, entry.curves.csv, page)}", ""]
+        if entry.comparison is not None and result.aggregate is not None:
+            lines += [f"![{result.selection.title}: comparison over tasks]({link(entry.comparison.png, page)})", ""]
+            files = f"{_files(entry.comparison.pdf, entry.comparison.csv, page)} [Scores]({link(entry.scores, page)})."
+            lines += [f"{comparison_caption(result.aggregate, window=window)} {files}", ""]
+        lines += [f"- {note}" for note in result.notes] + [""] * bool(result.notes)
+    return lines
+
+
+def _files(pdf: Path, csv: Path, page: Path) -> str:
+    return f"[PDF]({link(pdf, page)}), [numbers]({link(csv, page)})."
+
+
+def _bonus(runs: Sequence[Run]) -> list[str]:
+    rows = []
+    for (task, method), group in _by_method(runs).items():
+        means = [bonus_means(run) for run in group]
+        values = [[found[name] for found in means if np.isfinite(found[name])] for name in BONUS_COLUMNS]
+        if any(values):
+            rows.append((task, method, *(percent(float(np.mean(found)) if found else np.nan) for found in values)))
+    if not rows:
+        return []
+    explained = (
+        "Share of the bonus in the absolute reward, and of its computation in the wall time: means over rollouts."
+    )
+    columns = ("task", "method", "share of the reward", "share of the time")
+    return ["## The bonus", "", explained, "", *table(columns, rows, numbers=2)]
+
+
+def _incomplete(runs: Sequence[Run], unreadable: Sequence[str]) -> list[str]:
+    rows = [
+        (
+            setting(run),
+            run.label,
+            run.seed,
+            run.state,
+            f"{run.reached:,} of {run.total_steps:,}",
+            run.error or "",
+            run.directory,
+        )
+        for run in runs
+        if not run.finished
+    ]
+    lines = ["## Failed and unfinished runs", ""]
+    lines += table(("task", "method", "seed", "state", "steps", "error", "directory"), rows) if rows else ["None.", ""]
+    return lines + [f"- {reason}" for reason in unreadable] + [""] * bool(unreadable)
+
+
+def _software(runs: Sequence[Run]) -> list[str]:
+    rows = [(len(group), *origin) for origin, group in group_by(runs, _origin).items()]
+    return ["## Software", "", *table(("runs", "commit", "Python", "packages", "platform"), rows)]
+
+
+def _origin(run: Run) -> tuple[str, str, str, str]:
+    git, versions = _mapping(run.origin.get("git")), _mapping(run.origin.get("versions"))
+    commit = str(git.get("commit") or MISSING) + (" with uncommitted changes" if git.get("dirty") else "")
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items()) or MISSING
+    return commit, str(run.origin.get("python") or MISSING), packages, str(run.origin.get("platform") or MISSING)
+
+
+def _commands(runs: Sequence[Run]) -> list[str]:
+    lines = [
+        "## Commands to repeat it",
+        "",
+        "One for each task and method; the other seeds differ in `--seed` alone.",
+        "",
+    ]
+    lines.append("```sh")
+    for group in _by_method(runs).values():
+        repeat = group[0].origin.get("repeat")
+        others = ", ".join(str(run.seed) for run in group[1:])
+        if repeat:
+            lines.append(_without_output(str(repeat)) + (f"  # and seeds {others}" if others else ""))
+    return [*lines, "```", ""]
+
+
+def _without_output(command: str) -> str:
+    """A command that writes to its default place: at the old one it would find the run finished."""
+    words = shlex.split(command)
+    if "--output" in words:
+        at = words.index("--output")
+        del words[at : at + 2]
+    return shlex.join(words)
+
+
+def _by_method(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
+    return group_by(runs, lambda run: (setting(run), run.label))
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

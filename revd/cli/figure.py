@@ -1,0 +1,60 @@
+"""`revd figure`."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console
+
+from revd.cli.shared import print_line
+
+if TYPE_CHECKING:
+    from revd.analysis.results import Analysis
+    from revd.analysis.runs import Collection
+
+Runs = tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUNS...")]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureCommand:
+    """Draw the paper's result figures, and the comparison over tasks, from run directories."""
+
+    runs: Runs
+    """Run directories, or directories above them."""
+    output: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("figures")
+    """Directory of the figures: PNG and PDF, and a CSV of the plotted numbers beside each."""
+
+    def run(self) -> None:
+        """Draw, and say what was written and what a reader must know about it."""
+        console = Console()
+        collection, analysis = read_runs(self.runs)
+        from revd.analysis.publish import publish
+
+        if not analysis.results:
+            raise ValueError("nothing to draw: no run that has not failed has a finished episode")
+        publish(analysis, self.output, tell=lambda path: print_line(console, f"{path} (and .pdf, .csv)"))
+        for note in [*notes(analysis), *collection.unreadable]:
+            print_line(console, f"note: {note}")
+
+
+def read_runs(paths: tuple[Path, ...]) -> "tuple[Collection, Analysis]":
+    """The runs below some paths and all that can be computed about them."""
+    for package in ("matplotlib", "rliable"):
+        if find_spec(package) is None:
+            raise ValueError(f"figures and reports need {package}: pip install 'revd[plots]'")
+    from revd.analysis.results import analyse
+    from revd.analysis.runs import collect_runs
+
+    collection = collect_runs(paths)
+    return collection, analyse(collection.runs)
+
+
+def notes(analysis: "Analysis") -> list[str]:
+    """What a reader must know, each once, with the figures that it is about."""
+    figures: dict[str, list[str]] = {}
+    for result in analysis.results:
+        for note in result.notes:
+            figures.setdefault(note, []).append(result.selection.name)
+    return [f"{', '.join(names)}: {note}" for note, names in figures.items()]

@@ -1,0 +1,34 @@
+"""`revd report`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from revd.cli.figure import Runs, read_runs
+from revd.cli.shared import print_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportCommand:
+    """Write one Markdown page about runs: what was run, tables, figures, what failed, and how to repeat it."""
+
+    runs: Runs
+    """Run directories, or directories above them."""
+    output: Annotated[Path, tyro.conf.arg(metavar="FILE.md")] = Path("report.md")
+    """The page; its figures go into a directory beside it, named after it."""
+
+    def run(self) -> None:
+        """Draw the figures, write the page, and say where it is."""
+        if self.output.is_dir():
+            raise ValueError(f"output {str(self.output)!r} is a directory; it must be a file, such as report.md")
+        collection, analysis = read_runs(self.runs)
+        from revd.analysis.publish import publish
+        from revd.analysis.report import report
+
+        figures = self.output.parent / f"{self.output.stem}-figures"
+        published = publish(analysis, figures)
+        self.output.write_text(report(analysis, published, self.output, unreadable=collection.unreadable))
+        print_line(Console(), f"{self.output}: {len(analysis.runs)} runs, {len(published)} figures in {figures}")

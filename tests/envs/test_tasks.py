@@ -1,0 +1,113 @@
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from revd.envs.making import make_env, register
+from revd.envs.tasks import PACKAGES, TASKS, find_task, installed, require_installed
+from tests.support.bullet import needs_pybullet
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+PAPER = {
+    "atari": {"assault", "battle-zone", "demon-attack", "kung-fu-master", "riverraid", "space-invaders"},
+    "bullet": {"ant", "cart-pole", "half-cheetah", "hopper", "humanoid", "walker-2d"},
+}
+
+
+def names(suite):
+    return {task.name.removeprefix(f"{suite}/") for task in TASKS.values() if task.suite == suite}
+
+
+@pytest.mark.parametrize("suite", PAPER)
+def test_the_papers_tasks_are_there(suite):
+    assert names(suite) == PAPER[suite]
+
+
+def test_the_other_suites_are_there():
+    assert names("classic") == {"cart-pole", "mountain-car"}
+    assert {"door-key-5x5", "door-key-8x8", "door-key-16x16", "key-corridor-s3r3"} <= names("minigrid")
+    assert {"multi-room-n2-s4", "multi-room-n4-s5", "multi-room-n6"} <= names("minigrid")
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
+def test_every_task_is_described_and_found(task):
+    assert find_task(task.name) is task
+    assert re.fullmatch(rf"{task.suite}/[a-z0-9-]+", task.name)
+    assert task.description.endswith(".")
+    assert "\n" not in task.description
+    assert task.extra == (None if task.suite == "classic" else task.suite)
+
+
+@pytest.mark.parametrize("suite", ["atari", pytest.param("bullet", marks=needs_pybullet), "classic", "minigrid"])
+def test_gymnasium_knows_the_ids_in_their_latest_version(suite):
+    for task in TASKS.values():
+        if task.suite == suite:
+            assert installed(task)
+            register(task)  # an outdated id would warn, and warnings are errors here
+            assert gymnasium.spec(task.gymnasium_id).id == task.gymnasium_id
+
+
+def test_any_other_string_is_a_gymnasium_id_as_it_is():
+    task = find_task("ALE/Pong-v5")
+    assert (task.gymnasium_id, task.suite, task.extra) == ("ALE/Pong-v5", "gymnasium", None)
+    assert installed(task)
+    with make_env("Acrobot-v1") as env:
+        assert env.spec.id == "Acrobot-v1"
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("bullet/hoper", "bullet/hopper"), ("atari/asault", "atari/assault"), ("minigrid/doorkey-8x8", "door-key-8x8")],
+)
+def test_misspelt_names_of_ours_get_the_nearest(name, nearest):
+    with pytest.raises(ValueError, match=f"unknown task '{name}'; did you mean .*{nearest}"):
+        find_task(name)
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("CartPol-v1", "CartPole-v1"), ("bulet/hopper", "bullet/hopper")])
+def test_unknown_ids_get_the_nearest_of_gymnasium_and_of_ours(name, nearest):
+    with pytest.raises(ValueError, match=f"unknown task '{name}'; did you mean .*{nearest}.* as in ale_py:"):
+        make_env(name)
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("revd.envs.tasks.find_spec", lambda package: None)
+    task = find_task("bullet/hopper")
+    assert not installed(task)
+    with pytest.raises(
+        ValueError, match=r"'bullet/hopper' needs pybullet and pybullet_envs_gymnasium: pip install 'rev"
+    ):
+        require_installed(task)
+    with pytest.raises(ValueError, match=re.escape("pip install 'revd[minigrid]'")):
+        make_env("minigrid/door-key-5x5")
+    assert installed(find_task("classic/cart-pole")), "needs nothing"
+
+
+def test_the_extras_install_the_packages():
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    for extra, packages in PACKAGES.items():
+        required = {re.split(r"[>=<;\s]", line)[0].replace("-", "_") for line in extras[extra]}
+        assert set(packages) <= required
+
+
+def test_atari_games_are_made_as_vectors_only():
+    with pytest.raises(ValueError, match="vector only"):
+        make_env("atari/assault")
+
+
+def test_looking_a_task_up_loads_none_of_its_packages():
+    # The listing of tasks must work, and answer at once, where nothing is installed.
+    spec = importlib.util.find_spec("revd.envs.tasks")
+    assert spec is not None
+    source = Path(spec.origin).read_text()
+    assert set(re.findall(r"^(?:from|import) (\w+)", source, re.MULTILINE)) == {
+        "collections",
+        "dataclasses",
+        "importlib",
+        "typing",
+        "revd",
+    }

@@ -1,0 +1,42 @@
+import pytest
+import torch
+
+from revd.experiments.checkpoints import Checkpoints
+
+
+def snapshot(number):
+    return {"a": torch.full((2,), float(number))}, {"number": number}
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoints")
+
+
+def test_none_before_the_first(checkpoints):
+    assert checkpoints.newest() is None
+
+
+def test_the_newest_two_are_kept(checkpoints):
+    for steps in (900, 1000, 12_000):
+        checkpoints.write(steps, snapshot(steps))
+    assert checkpoints.newest()[1] == {"number": 12_000}
+    assert sorted(path.name for path in checkpoints.path.iterdir()) == [
+        "steps-000000001000.safetensors",
+        "steps-000000012000.safetensors",
+    ]
+
+
+def test_a_damaged_one_is_reported_and_the_one_before_is_used(checkpoints):
+    for steps in (1, 2):
+        checkpoints.write(steps, snapshot(steps))
+    newest = max(checkpoints.path.iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="the one before is taken"):
+        assert checkpoints.newest()[1] == {"number": 1}
+
+
+def test_leftovers_of_a_killed_write_are_passed_over(checkpoints):
+    checkpoints.write(1, snapshot(1))
+    (checkpoints.path / ".123.steps-000000000002.safetensors").write_bytes(b"half")
+    assert checkpoints.newest()[1] == {"number": 1}

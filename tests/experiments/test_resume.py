@@ -1,0 +1,144 @@
+"""Runs that are killed and repeated: nothing is counted twice, nothing is missing."""
+
+import csv
+import json
+import random
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from revd.experiments.config import Parameters, TrainConfig
+from revd.experiments.run import train
+from revd.experiments.rundir import RunDirectory
+
+ROLLOUT = 64
+
+
+@pytest.fixture
+def config(tmp_path):
+    return TrainConfig(
+        task="CartPole-v1",
+        steps=20 * ROLLOUT,
+        n_envs=2,
+        output=tmp_path / "run",
+        normalize="both",
+        decay=0.01,
+        checkpoint_every=3 * ROLLOUT,
+        eval_every=4 * ROLLOUT,
+        eval_episodes=1,
+        algo_params=Parameters(n_steps=ROLLOUT // 2, n_epochs=1),
+    )
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_complete(config):
+    """As if nothing had happened: every rollout once, the weight by its schedule, episodes in order."""
+    progress = read(config.directory / "progress.csv")
+    assert [int(row["time/total_timesteps"]) for row in progress] == list(range(ROLLOUT, config.steps + 1, ROLLOUT))
+    weights = [config.weight * (1 - config.decay) ** (index + 1) for index in range(len(progress))]
+    assert [float(row["exploration/weight"]) for row in progress] == pytest.approx(weights, rel=1e-12)
+    updates = [float(row["train/n_updates"]) for row in progress[1:]]
+    assert updates == list(range(1, len(progress))), "every rollout was trained on once"
+    steps = [int(row["steps"]) for row in read(config.directory / "episodes.csv")]
+    assert steps == sorted(steps)
+    assert RunDirectory(config.directory).read_status().state == "finished"
+
+
+def interrupted(config, after):
+    """Train, and break off once `after` steps are done."""
+
+    def report(progress):
+        if progress.steps == after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, report=report)
+
+
+@pytest.mark.parametrize("rollouts", [1, 3, 5, 19])
+def test_an_interrupted_run_goes_on(config, rollouts):
+    interrupted(config, rollouts * ROLLOUT)
+    train(config)
+    assert_complete(config)
+    # A checkpoint is due every third rollout and is written when the next one begins.
+    assert json.loads((config.directory / "run.json").read_text())["resumed"][0]["steps"] == (
+        (rollouts - 1) // 3 * 3 * ROLLOUT
+    )
+
+
+def test_interrupted_again_and_again(config):
+    for rollouts in (2, 4, 4, 9, 13):
+        interrupted(config, rollouts * ROLLOUT)
+    train(config)
+    assert_complete(config)
+    evaluations = [int(row["steps"]) for row in read(config.directory / "evaluations.csv")]
+    assert evaluations == [4 * ROLLOUT * index for index in range(1, 5)]
+
+
+def test_episodes_of_lost_steps_are_taken_back(config):
+    interrupted(config, 6 * ROLLOUT)
+    assert max(int(row["steps"]) for row in read(config.directory / "episodes.csv")) > 3 * ROLLOUT
+    interrupted(config, 4 * ROLLOUT)
+    before = [row for row in read(config.directory / "episodes.csv") if int(row["steps"]) <= 3 * ROLLOUT]
+    train(config)
+    after = [row for row in read(config.directory / "episodes.csv") if int(row["steps"]) <= 3 * ROLLOUT]
+    assert after == before
+
+
+def test_a_longer_run_of_the_same_training_goes_on(config):
+    train(replace(config, steps=5 * ROLLOUT))
+    train(config)
+    assert_complete(config)
+
+
+def test_a_finished_run_is_left_alone(config):
+    train(config)
+    before = {path.name: path.stat().st_mtime_ns for path in config.directory.iterdir()}
+    assert train(config) == config.directory
+    assert {path.name: path.stat().st_mtime_ns for path in config.directory.iterdir()} == before
+
+
+def test_the_policy_goes_on_from_another_run(config, tmp_path):
+    train(replace(config, steps=5 * ROLLOUT, extrinsic_weight=0.0))
+    tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", weight=0.1)
+    train(replace(tuned, steps=2 * ROLLOUT))
+    assert RunDirectory(tuned.directory).read_status().steps == 2 * ROLLOUT
+    with pytest.raises(ValueError, match=r"init_from '.*nowhere' holds no checkpoint"):
+        train(replace(tuned, output=tmp_path / "other", init_from=tmp_path / "nowhere"))
+
+
+def test_sigkill_at_random_moments(config):
+    draw = random.Random(0)
+    worker = [sys.executable, "-m", "revd.experiments.worker"]
+    kills = 0
+    long = replace(config, steps=60 * ROLLOUT, eval_every=0)
+    while kills < 3:
+        process = subprocess.Popen(worker, stdin=subprocess.PIPE, text=True)
+        process.stdin.write(long.to_json())
+        process.stdin.close()
+        wait_for_steps(long, (kills + 1) * 12 * ROLLOUT, process)
+        time.sleep(draw.uniform(0, 0.1))
+        process.kill()
+        process.wait()
+        kills += 1
+    train(long)
+    assert_complete(long)
+    resumed = json.loads((long.directory / "run.json").read_text())["resumed"]
+    assert len(resumed) == 3
+    assert all(session["steps"] > 0 for session in resumed)
+
+
+def wait_for_steps(config, steps, process):
+    while process.poll() is None:
+        path = config.directory / "progress.csv"
+        if path.exists() and len(path.read_text().splitlines()) - 1 >= steps // ROLLOUT:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the run ended before it could be killed")

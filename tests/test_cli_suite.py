@@ -1,0 +1,79 @@
+import pytest
+
+from revd import cli
+from revd.cli.suite import parse_shard
+from revd.experiments.launcher import Run
+from revd.experiments.rundir import Status
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def fake_launch(seen, *, failing=()):
+    def launch(configs, *, jobs, watch, retries):
+        seen.append((configs, jobs, retries))
+        states = [("failed", "ValueError: no") if config.seed in failing else ("finished", None) for config in configs]
+        runs = [
+            Run(config=config, status=Status(state=state, error=error))
+            for config, (state, error) in zip(configs, states, strict=True)
+        ]
+        watch(runs)
+        return runs
+
+    return launch
+
+
+def test_without_a_name_the_suites_are_listed(capsys):
+    cli.main(["suite"])
+    text = capsys.readouterr().out
+    assert "paper-bullet-sparse" in text
+    assert "360" in text
+
+
+def test_a_dry_run_starts_nothing(capsys, tmp_path):
+    cli.main(["suite", "smoke", "--seeds", "4", "--tasks", "classic/cart-pole", "--dry-run"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("revd train --task classic/cart-pole --reward none --steps 20000 --seed 4")
+    assert lines[-1] == "6 runs, 120,000 steps in all; nothing was started"
+    assert not list(tmp_path.iterdir())
+
+
+def test_flags_reach_the_launcher(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch(seen))
+    cli.main(["suite", "smoke", "--steps", "9", "--jobs", "3", "--retries", "2", "--shard", "2/8", "--output", "x"])
+    ((configs, jobs, retries),) = seen
+    assert (len(configs), jobs, retries) == (3, 3, 2)
+    assert {config.steps for config in configs} == {9}
+    assert "Next: revd figure x, revd report x" in capsys.readouterr().out
+
+
+def test_failures_are_named_and_change_the_exit_code(monkeypatch, capsys):
+    monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch([], failing={1}))
+    with pytest.raises(SystemExit) as error:
+        cli.main(["suite", "smoke", "--methods", "ppo"])
+    assert error.value.code == 1
+    assert "failed: runs/smoke/classic-mountain-car/ppo-none-seed1: ValueError: no" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["2", "a/b", "1/", "-1/2"])
+def test_wrong_shards(text):
+    with pytest.raises(ValueError, match="shard must be I/N"):
+        parse_shard(text)
+
+
+def test_tasks_are_listed_with_their_spaces(capsys, monkeypatch):
+    monkeypatch.setattr("revd.cli.tasks.installed", lambda task: task.extra != "minigrid")
+    cli.main(["tasks"])
+    text = capsys.readouterr().out
+    (hopper,) = [line for line in text.splitlines() if "bullet/hopper" in line]
+    assert "Box(15,)" in hopper
+    assert "Box(3,)" in hopper
+    (assault,) = [line for line in text.splitlines() if "atari/assault" in line]
+    assert "Box(4, 84, 84)" in assault
+    assert "Discrete(7)" in assault
+    assert "revd[minigrid]" in text

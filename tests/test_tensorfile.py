@@ -1,0 +1,61 @@
+import json
+import os
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from revd.tensorfile import read_tensors, write_tensors
+
+
+def test_tensors_and_values_come_back(tmp_path):
+    shared = torch.arange(6.0).reshape(2, 3)
+    tensors = {
+        "a": shared,
+        "the same": shared,
+        "transposed": shared.T,
+        "empty": torch.zeros(0, 4),
+        "n": torch.tensor(7),
+    }
+    write_tensors(tmp_path / "x", tensors, {"steps": 3, "names": ["a"]})
+    read, values = read_tensors(tmp_path / "x")
+    assert values == {"steps": 3, "names": ["a"]}
+    assert read.keys() == tensors.keys()
+    assert all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    write_tensors(tmp_path / "x", {"a": torch.ones(1)}, {"version": 1})
+
+    def full_disk(descriptor):
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        write_tensors(tmp_path / "x", {"a": torch.zeros(1)}, {"version": 2})
+    assert read_tensors(tmp_path / "x")[1] == {"version": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+def test_every_truncation_is_noticed(tmp_path):
+    write_tensors(tmp_path / "x", {"a": torch.ones(3)}, {"steps": 1})
+    whole = (tmp_path / "x").read_bytes()
+    for length in range(len(whole)):
+        (tmp_path / "x").write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="damaged or no safetensors file"):
+            read_tensors(tmp_path / "x")
+
+
+@pytest.mark.parametrize("metadata", [None, {"other": "{}"}, {"revd": "no json"}, {"revd": "3"}])
+def test_other_files_are_refused(tmp_path, metadata):
+    save_file({"a": torch.ones(1)}, tmp_path / "x", metadata=metadata)
+    with pytest.raises(ValueError, match="was not written by revd"):
+        read_tensors(tmp_path / "x")
+
+
+def test_values_are_strict_json(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        write_tensors(tmp_path / "x", {}, {"a": float("nan")})
+    write_tensors(tmp_path / "x", {}, {"a": None})
+    assert json.dumps(read_tensors(tmp_path / "x")[1]) == '{"a": null}'
