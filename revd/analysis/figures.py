@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter
 
 from revd.analysis.curves import WINDOW, Band, band
 from revd.analysis.runs import Run
@@ -83,7 +83,6 @@ def style_axes(axes: Axes, *, title: str) -> Axes:
 def style_steps(axes: Axes, *, title: str, last: float) -> Axes:
     """The look of panels over environment steps, from 0 to `last`."""
     style_axes(axes, title=title)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
     axes.set_xlim(0, last)
     return axes

@@ -49,7 +49,7 @@ GROUPINGS = (
     ),
     Grouping(
         name="sparse",
-        title="PPO with different exploration rewards, sparse",
+        title="PPO with different exploration rewards",
         methods=_WITH_BENCHMARKS,
         comparisons=_REVD_AGAINST_BENCHMARKS,
         sparse=True,
@@ -104,8 +104,8 @@ def select(runs: Sequence[Run]) -> list[Selection]:
     for suite, sparse in _settings(runs):
         here = [run for run in runs if suite_of(run.task) == suite and run.sparse == sparse]
         groupings = [grouping for grouping in GROUPINGS if grouping.sparse == (sparse is not None)]
-        groupings += _everything(here, groupings)
-        found += [_selection(suite, sparse, grouping, here) for grouping in _distinct(groupings, here)]
+        shown = [*_distinct(groupings, here), *_everything(here, groupings)]
+        found += [_selection(suite, sparse, grouping, here) for grouping in shown]
     return found
 
 
@@ -155,13 +155,12 @@ def _method_order(run: Run) -> tuple[int, str, str, int, str]:
 
 
 def _everything(runs: Sequence[Run], groupings: Sequence[Grouping]) -> list[Grouping]:
-    present = sorted({run.method for run in runs})
+    present = list(dict.fromkeys(run.method for run in in_order(runs)))
     if set(present) <= {method for grouping in groupings for method in grouping.methods}:
         return []
     pairs = tuple((method, plain) for method in present if (plain := method.partition("+")[0]) != method)
-    sparse = any(grouping.sparse for grouping in groupings)
-    title = "all methods, sparse" if sparse else "all methods"
-    return [Grouping(name="all", title=title, methods=tuple(present), comparisons=pairs, sparse=sparse)]
+    name = "sparse-all" if any(grouping.sparse for grouping in groupings) else "all"
+    return [Grouping(name=name, title="all methods", methods=tuple(present), comparisons=pairs)]
 
 
 def _distinct(groupings: Sequence[Grouping], runs: Sequence[Run]) -> list[Grouping]:

@@ -32,6 +32,11 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if math.isfinite(value) else MISSING
 
 
+def plural(count: int, word: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
 def link(path: Path, page: Path) -> str:
     """How a page refers to a file: relative, so that both can be moved together."""
     return quote(Path(os.path.relpath(path, page.parent)).as_posix())

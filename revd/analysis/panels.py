@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from revd.analysis.curves import WINDOW, Curve
 from revd.analysis.figures import captioned_figure, style_steps, title_figure
@@ -32,6 +33,7 @@ def draw_task(axes: Axes, task: str, curves: Mapping[str, Curve], *, styles: Map
     for method, curve in curves.items():
         draw_curve(axes, curve, style=styles[method])
     style_steps(axes, title=pretty_task(task), last=max((curve.steps[-1] for curve in curves.values()), default=1.0))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
     if not curves:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "no finished episodes", ha="center", va="center", color="0.5", transform=axes.transAxes)

@@ -10,7 +10,7 @@ from revd.analysis.aggregate import CONFIDENCE, RESAMPLES, interquartile_mean
 from revd.analysis.comparisons import comparison_caption
 from revd.analysis.curves import WINDOW, final_return
 from revd.analysis.groups import group_by
-from revd.analysis.markdown import MISSING, link, numbers, percent, table
+from revd.analysis.markdown import MISSING, link, numbers, percent, plural, table
 from revd.analysis.panels import curve_caption
 from revd.analysis.publish import Published
 from revd.analysis.results import Analysis
@@ -58,8 +58,8 @@ def bonus_means(run: Run) -> dict[str, float]:
 def _overview(runs: Sequence[Run]) -> str:
     finished = sum(run.finished for run in runs)
     tasks, methods = len({setting(run) for run in runs}), len({run.label for run in runs})
-    what = f"{_plural(tasks, 'task')}, {_plural(methods, 'method')}"
-    return f"{_plural(len(runs), 'run')}, {finished} of them finished: {what}."
+    what = f"{plural(tasks, 'task')}, {plural(methods, 'method')}"
+    return f"{plural(len(runs), 'run')}, {finished} of them finished: {what}."
 
 
 def _what_was_run(runs: Sequence[Run]) -> list[str]:
@@ -199,7 +199,3 @@ def _by_method(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

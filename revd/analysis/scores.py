@@ -79,7 +79,7 @@ def score_matrices(scores: Sequence[Score], methods: Sequence[str]) -> Matrices:
             continue
         matrices[method] = matrix
         if left_out:
-            notes.append(f"{left_out} further {_runs(left_out)} of {method} left out: equal numbers on every task")
+            notes.append(f"{method}: {left_out} of its runs left out, for an equal number on every task")
     return Matrices(tasks=tuple(tasks), scores=matrices, notes=tuple(notes))
 
 
@@ -98,7 +98,3 @@ def _matrix(columns: Sequence[Sequence[float]]) -> tuple[Array, int]:
     rows = min(len(column) for column in columns)
     matrix = np.array([column[:rows] for column in columns], dtype=np.float64).T
     return matrix, sum(len(column) - rows for column in columns)
-
-
-def _runs(count: int) -> str:
-    return "run is" if count == 1 else "runs are"

@@ -25,10 +25,13 @@ class ReportCommand:
         if self.output.is_dir():
             raise ValueError(f"output {str(self.output)!r} is a directory; it must be a file, such as report.md")
         collection, analysis = read_runs(self.runs)
+        from revd.analysis.markdown import plural
         from revd.analysis.publish import publish
         from revd.analysis.report import report
 
         figures = self.output.parent / f"{self.output.stem}-figures"
         published = publish(analysis, figures)
+        self.output.parent.mkdir(parents=True, exist_ok=True)
         self.output.write_text(report(analysis, published, self.output, unreadable=collection.unreadable))
-        print_line(Console(), f"{self.output}: {len(analysis.runs)} runs, {len(published)} figures in {figures}")
+        runs, drawn = plural(len(analysis.runs), "run"), plural(len(published), "figure")
+        print_line(Console(), f"{self.output}: {runs}, {drawn} in {figures}")

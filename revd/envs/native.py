@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, SupportsFloat
+from typing import Any
 
 import gymnasium
 from gymnasium.core import ActType, ObsType
@@ -52,10 +52,6 @@ class QuietStart(gymnasium.Wrapper[ObsType, ActType, ObsType, ActType]):
             result = self.env.reset(seed=seed, options=options)
         self._started = True
         return result
-
-    def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Pass on."""
-        return self.env.step(action)
 
 
 def _flush() -> None:

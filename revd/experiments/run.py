@@ -59,7 +59,7 @@ def train(config: TrainConfig, *, report: Report | None = None) -> Path:
 
 def prepare(config: TrainConfig) -> Training:
     """Build environments, algorithm and bonus. Nothing is written; a wrong name or value is a ValueError."""
-    env = make_vec_env(**_env_settings(config), n_envs=config.n_envs, seed=config.seed, sparse=config.sparse)
+    env = make_vec_env(**env_settings(config), n_envs=config.n_envs, seed=config.seed, sparse=config.sparse)
     model = make_algorithm(
         config.algo,
         env,
@@ -74,7 +74,7 @@ def prepare(config: TrainConfig) -> Training:
     if config.init_from is not None:
         _start_from(config, training, config.init_from)
     if config.eval_every:
-        training.evaluation_env = make_vec_env(**_env_settings(config), seed=config.seed + EVALUATION_SEED)
+        training.evaluation_env = make_vec_env(**env_settings(config), seed=config.seed + EVALUATION_SEED)
     return training
 
 
@@ -114,7 +114,7 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _env_settings(config: TrainConfig) -> dict[str, Any]:
+def env_settings(config: TrainConfig) -> dict[str, Any]:
     """What the environments of training and evaluation share."""
     return {"task": config.task, "normalize": config.normalize, "gamma": config.algo_params.get("gamma", 0.99)}
 

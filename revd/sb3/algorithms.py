@@ -104,6 +104,15 @@ def learn_arguments(model: OnPolicyAlgorithm) -> dict[str, Any]:
     return {"use_masking": env is not None and is_masking_supported(env)}
 
 
+def predict_arguments(model: OnPolicyAlgorithm, env: VecEnv) -> dict[str, Any]:
+    """What `predict` needs besides: MaskablePPO the action masks of `env`, where there are any."""
+    if type(model).__name__ != "MaskablePPO":
+        return {}
+    from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
+
+    return {"action_masks": get_action_masks(env)} if is_masking_supported(env) else {}
+
+
 def _check_device(device: str) -> None:
     """Refuse what torch does not know, and a GPU that is not there: SB3 would quietly take the CPU instead."""
     try:

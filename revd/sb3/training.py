@@ -84,6 +84,8 @@ class Training:
                 steps - self.steps,
                 callback=self._callbacks(steps, listeners),
                 reset_num_timesteps=self.steps == 0,
+                # A2C's default of 100 would lose most of the bonus's numbers.
+                log_interval=1,
                 **learn_arguments(self.model),
             )
         finally:

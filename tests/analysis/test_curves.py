@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from revd.analysis.curves import Interval, band, final_return, interval, recent_mean, steps_to_reach
+from revd.analysis.curves import Interval, band, curve, final_return, interval, recent_mean, step_grid, steps_to_reach
 from revd.analysis.runs import Episodes
 from tests.analysis.support import episodes
 
@@ -62,6 +62,28 @@ def test_a_band_is_mean_and_range_on_a_common_grid():
 def test_a_band_starts_where_all_seeds_have_episodes():
     late = Episodes(steps=np.array([25.0]), returns=np.array([1.0]))
     np.testing.assert_array_equal(band([episodes(0), late], total_steps=40, points=4).steps, [30, 40])
+
+
+def test_a_grid_of_steps_ends_at_the_last():
+    np.testing.assert_array_equal(step_grid(40, points=4), [10, 20, 30, 40])
+
+
+def test_a_curve_is_mean_and_sample_deviation_as_far_as_all_seeds_went():
+    found = curve([episodes(0, 2, 4), episodes(10, 10, 10)], grid=step_grid(40, points=4), until=30, window=1)
+    np.testing.assert_array_equal(found.steps, [10, 20, 30])
+    np.testing.assert_array_equal(found.mean, [5, 6, 7])
+    np.testing.assert_allclose(found.deviation, [np.sqrt(50), np.sqrt(32), np.sqrt(18)])
+    assert found.seeds == 2
+
+
+def test_the_curve_of_one_seed_has_no_deviation():
+    found = curve([episodes(0, 2)], grid=np.array([10.0, 20.0]), until=20, window=2)
+    np.testing.assert_array_equal(found.mean, [0, 1])
+    assert np.isnan(found.deviation).all()
+
+
+def test_a_curve_may_have_no_point():
+    assert len(curve([episodes(1), episodes(2)], grid=step_grid(40, points=4), until=5).steps) == 0
 
 
 def test_wrong_arguments():

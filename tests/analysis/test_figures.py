@@ -5,8 +5,9 @@ from matplotlib.figure import Figure
 
 from revd.analysis import figures
 from revd.analysis.curves import band
-from revd.analysis.figures import COLOURS, draw_band, draw_methods, learning_curves, save_figure
+from revd.analysis.figures import captioned_figure, draw_band, draw_methods, learning_curves, save_figure
 from revd.analysis.runs import find_runs
+from revd.analysis.styles import COLOURS
 from tests.analysis.support import episodes, write_run
 
 
@@ -74,3 +75,25 @@ def test_runs_of_two_tasks_do_not_share_a_figure(tmp_path):
         learning_curves(find_runs(tmp_path))
     with pytest.raises(ValueError, match="exactly one task"):
         learning_curves([])
+
+
+def test_a_caption_makes_the_figure_taller_and_stays_inside():
+    figure, body = captioned_figure(5.0, 3.0, "W" + "ords and words " * 12)
+    width, height = figure.get_size_inches()
+    assert width == 5.0
+    assert height > 3.3
+    axes = body.subplots()
+    figure.canvas.draw()
+    (text,) = figure.subfigs[1].texts
+    box = text.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert 0 <= box.y0 < box.y1 < axes.get_window_extent().y0
+
+
+def test_equal_figures_give_equal_files(tmp_path):
+    figure, body = captioned_figure(2.0, 2.0, "caption")
+    body.subplots()
+    for suffix, start in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        first, second = (save_figure(figure, tmp_path / f"{name}{suffix}").read_bytes() for name in "ab")
+        assert first == second
+        assert first.startswith(start)

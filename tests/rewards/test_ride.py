@@ -205,6 +205,23 @@ def test_minibatches_cover_every_transition_once() -> None:
     assert int(reward.updates) == 1
 
 
+def test_every_update_shuffles_anew() -> None:
+    reward = make(batch_size=4, inverse=False)
+    batches: list[Tensor] = []
+    reward.forward_model.register_forward_hook(lambda _module, inputs, _output: batches.append(inputs[0].detach()))
+    for _ in range(2):
+        reward.update(make_rollout(0))
+    first, second = torch.cat(batches[:4]), torch.cat(batches[4:])
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(first.sort(dim=0).values, second.sort(dim=0).values)
+
+
+def test_completed_episodes_are_forgotten() -> None:
+    reward = make()
+    reward.compute(changed(make_rollout(0), dones=np.ones((8, 2), bool)))
+    assert reward.memory.previous.shape == reward.memory.running.shape == (2, 0, SIZE)
+
+
 def test_nothing_is_trained_during_the_warm_up_or_without_a_valid_step() -> None:
     reward = make(normalize_observations=True, warmup=20)
     before = parameters_of(reward)

@@ -228,3 +228,8 @@ def test_pictures_are_to_be_asked_for(task):
     assert picture.ndim == 3
     assert picture.std() > 10
     env.close()
+
+
+def test_where_only_rewards_are_normalised_only_they_have_statistics():
+    state = normalization_state(make_vec_env("CartPole-v1", normalize="rewards"))
+    assert set(state) == {"returns", "rewards.mean", "rewards.var", "rewards.count"}

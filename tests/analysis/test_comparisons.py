@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from revd.analysis.aggregate import Estimate, Profile
+from revd.analysis.comparisons import comparison_figure, draw_intervals, draw_profile
+from revd.analysis.results import analyse
+from revd.analysis.runs import find_runs
+from revd.analysis.styles import Style, method_styles
+from tests.analysis.support import write_run
+
+
+@pytest.fixture
+def axes():
+    return Figure().add_subplot()
+
+
+def result_of(folder, methods, seeds=(1, 2)):
+    for method in methods:
+        for seed in seeds:
+            write_run(folder / f"{method}-{seed}", method=method, seed=seed, returns=[seed + len(method)] * 9)
+    (result,) = analyse(find_runs(folder)).results
+    return result
+
+
+def test_an_estimate_is_a_bar_with_a_line_in_it(axes):
+    rows = [("PPO", Estimate(value=0.5, low=0.25, high=0.75), "red"), ("A2C", Estimate(value=1, low=1, high=1), "blue")]
+    assert draw_intervals(axes, rows) is axes
+    bars = [bar.get_bbox() for bar in axes.patches]
+    assert [(bar.x0, bar.x1) for bar in bars] == [(0.25, 0.75), (1, 1)]
+    assert [line.get_segments()[0][0][0] for line in axes.collections] == [0.5, 1]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["PPO", "A2C"]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1], "the first row is on top"
+
+
+def test_a_profile_is_a_line_and_a_band(axes):
+    points = np.array([0.0, 0.5, 1.0])
+    profile = Profile(thresholds=points, fraction=1 - points, low=0.5 - points / 2, high=1 - points / 2)
+    assert draw_profile(axes, profile, style=Style(colour="red", dashes="solid"), label="PPO") is axes
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[0, 1], [0.5, 0.5], [1, 0]])
+    assert len(axes.collections) == 1
+
+
+def test_the_figure_states_how_scores_are_made(tmp_path):
+    result = result_of(tmp_path, ["PPO", "PPO+REVD"])
+    figure = comparison_figure(result, styles=method_styles(["PPO", "PPO+REVD"]), window=9)
+    body, below = figure.subfigs
+    assert [axes.get_title(loc="left") for axes in body.axes] == [
+        "Interquartile mean", "Performance profile", "Probability of improvement"
+    ]  # fmt: skip
+    assert "one task only, MountainCar-v0" in body.get_suptitle()
+    assert [label.get_text() for label in body.axes[2].get_yticklabels()] == ["PPO+REVD\nover PPO"]
+    caption = below.texts[0].get_text().replace("\n", " ")
+    for words in ("last 9 episodes", "worst run of all methods is 0", "95% stratified bootstrap", "PPO 2, PPO+REVD 2"):
+        assert words in caption
+
+
+def test_without_a_pair_the_third_panel_says_so(tmp_path):
+    figure = comparison_figure(result_of(tmp_path, ["PPO"]), styles=method_styles(["PPO"]))
+    assert "needs two methods" in figure.subfigs[0].axes[2].texts[0].get_text()
+
+
+def test_without_any_intervals_there_is_no_figure(tmp_path):
+    with pytest.raises(ValueError, match=r"has no comparison: .*at least 2 seeds"):
+        comparison_figure(result_of(tmp_path, ["PPO"], seeds=(1,)), styles={})
