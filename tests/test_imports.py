@@ -43,6 +43,8 @@ RESERVED: dict[str, set[str]] = {
     "matplotlib": {"analysis"},
     "pandas": {"analysis"},
     "rliable": {"analysis"},
+    "PIL": {"analysis"},
+    "imageio_ffmpeg": {"analysis"},
     "ale_py": {"envs"},
     "pybullet": {"envs"},
     "pybullet_data": {"envs"},

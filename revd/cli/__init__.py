@@ -17,6 +17,7 @@ from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command
 from revd.cli.suite import SuiteCommand
 from revd.cli.tasks import TasksCommand
 from revd.cli.train import PretrainCommand, TrainCommand
+from revd.cli.watch import WatchCommand
 from revd.experiments.config import Parameters
 
 COMMANDS: dict[str, type[Command]] = {
@@ -26,6 +27,7 @@ COMMANDS: dict[str, type[Command]] = {
     "suite": SuiteCommand,
     "figure": FigureCommand,
     "report": ReportCommand,
+    "watch": WatchCommand,
     "example": ExampleCommand,
     "rewards": RewardsCommand,
     "tasks": TasksCommand,

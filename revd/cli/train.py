@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 
 from revd.cli.shared import parent_config, print_line
+from revd.cli.watch import WatchCommand, require_matplotlib
 from revd.experiments.config import NO_REWARD, TrainConfig
 from revd.experiments.suite import preset_config
 
@@ -40,6 +41,8 @@ class TrainCommand(TrainConfig):
     """Where all that is not given comes from: our defaults, or the paper's tables for atari/… and bullet/… tasks."""
     progress: bool = True
     """Show how the training goes."""
+    video: bool = False
+    """At the end, film an episode of the trained agent, as `revd watch` does."""
 
     def __post_init__(self) -> None:
         """Checked in `config` instead, where an error can be printed in our own words."""
@@ -70,12 +73,15 @@ class TrainCommand(TrainConfig):
         """Train, and say where everything lies."""
         config = self.config()
         console = Console()
+        if self.video:
+            require_matplotlib()
         from revd.experiments.display import reporting
         from revd.experiments.run import train
         from revd.experiments.rundir import RunDirectory
 
         if RunDirectory(config.directory).is_finished(config.steps):
             print_line(console, f"{config.directory} is finished already; more --steps would go on with it")
+            self._film(config)
             return
         print_line(console, f"{config.method} on {config.task}, {config.steps:,} steps, into {config.directory}")
         if self.progress:
@@ -86,6 +92,11 @@ class TrainCommand(TrainConfig):
         print_line(console, f"Done. In {directory}:")
         for name, meaning in CONTENTS.items():
             print_line(console, f"  {name:14}{meaning}")
+        self._film(config)
+
+    def _film(self, config: TrainConfig) -> None:
+        if self.video:
+            WatchCommand(directory=config.directory).run()
 
 
 @dataclass(frozen=True, kw_only=True)

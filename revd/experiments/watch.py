@@ -69,7 +69,10 @@ def watch(path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: b
         raise ValueError(f"there is no run in {str(path)!r}: it holds no {directory.config.name}")
     checkpoint = directory.checkpoints.newest()
     if checkpoint is None:
-        raise ValueError(f"the run in {str(path)!r} has no checkpoint yet; the next is due after {config.checkpoint_every:,} steps")
+        raise ValueError(
+            f"the run in {str(path)!r} has no checkpoint yet: one is written every {config.checkpoint_every:,} steps "
+            "and at the end of the training"
+        )
     torch.set_num_threads(config.threads)
     with closing(prepare(_to_look_at(config))) as training:
         training.restore(checkpoint)
@@ -87,9 +90,7 @@ def watch(path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: b
 
 def _to_look_at(config: TrainConfig) -> TrainConfig:
     """The same training without what only learning needs; on the CPU, for the run may come from another machine."""
-    return replace(
-        config, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False
-    )
+    return replace(config, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False)
 
 
 def _bonus(training: Training, played: Play) -> NDArray[np.float32] | None:

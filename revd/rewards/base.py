@@ -96,7 +96,10 @@ class IntrinsicReward(nn.Module, ABC):
         """Raise a ValueError if rollouts of `n_steps` steps are too short for the method's parameters."""
 
     def end_episodes(self) -> None:
-        """Tell the method that all environments were reset from outside, so that running episodes end here."""
+        """Tell the method that all environments were reset from outside, so that running episodes end here.
+
+        Where no episode is running, this must change nothing.
+        """
 
     def metrics(self) -> dict[str, float]:
         """Numbers about the last `compute`; quantities that were not defined then are left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,6 +99,7 @@ class IntrinsicRewardCallback(BaseCallback):
             raise ValueError("there is nothing to save before training has started")
         return Checkpoint(
             method=type(self.reward).__name__,
+            parameters=asdict(self.reward.config),
             rollouts=self.rollouts,
             steps=self.steps,
             state=self.reward.state_dict(),

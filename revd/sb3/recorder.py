@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from gymnasium import spaces
 
 from revd.rollout import Rollout
 
@@ -68,7 +69,7 @@ class RolloutRecorder:
         assert last is not None
         return Rollout(
             observations=observations,
-            actions=buffer.actions.reshape(buffer.buffer_size, buffer.n_envs, *(model.action_space.shape or ())),
+            actions=_executed(buffer.actions, model.action_space, buffer),
             next_observations=self._successors(observations, last),
             dones=np.stack(self._dones),
         )
@@ -84,6 +85,12 @@ class RolloutRecorder:
             value = terminal if key is None else terminal[key]
             successors[step, env] = np.asarray(value).reshape(observations.shape[2:])
         return successors
+
+
+def _executed(actions: Array, space: spaces.Space[Any], buffer: RolloutBuffer) -> Array:
+    """The actions in the space's own shape, and inside its bounds, as SB3 hands them to the environment."""
+    shaped = actions.reshape(buffer.buffer_size, buffer.n_envs, *(space.shape or ()))
+    return np.clip(shaped, space.low, space.high) if isinstance(space, spaces.Box) else shaped
 
 
 def _shaped(observations: Any, space: Any, buffer: RolloutBuffer) -> ObservationArray:

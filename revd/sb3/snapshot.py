@@ -37,7 +37,7 @@ def take_snapshot(model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback |
     if intrinsic is not None:
         checkpoint = intrinsic.checkpoint()
         tensors |= _prefixed("bonus", checkpoint.state)
-        values["bonus"] = checkpoint.counts
+        values["bonus"] = checkpoint.values
     return tensors, values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import gymnasium as gym
@@ -42,7 +43,13 @@ def step(reward: IntrinsicReward, number: int) -> torch.Tensor:
 
 
 def checkpoint_of(reward: IntrinsicReward) -> Checkpoint:
-    return Checkpoint(method=type(reward).__name__, rollouts=2, steps=24, state=reward.state_dict())
+    return Checkpoint(
+        method=type(reward).__name__,
+        parameters=asdict(reward.config),
+        rollouts=2,
+        steps=24,
+        state=reward.state_dict(),
+    )
 
 
 @pytest.mark.parametrize("name", ["revd", "re3", "ride"])
@@ -61,6 +68,7 @@ def test_the_file_holds_tensors_and_json_only(tmp_path: Path) -> None:
     checkpoint_of(reward_with_a_past()).write(tmp_path / "state")
     with safe_open(tmp_path / "state", framework="pt") as file:
         counts = json.loads(file.metadata()["revd"])
+    assert counts.pop("parameters")["normalize"] == "rms"
     assert counts == {"format": "revd-callback-1", "method": "REVD", "rollouts": 2, "steps": 24}
     with pytest.raises(Exception, match=r"(?i)pickle|legacy|invalid|unpickl"):
         torch.load(tmp_path / "state", weights_only=False)
@@ -134,9 +142,16 @@ def test_other_sizes_are_refused_and_change_nothing(name: str, other: dict[str, 
     assert all(torch.equal(after[key], value) for key, value in before.items())
 
 
+def test_other_parameters_are_refused_by_name() -> None:
+    checkpoint = checkpoint_of(reward_with_a_past())
+    other = make_reward("revd", BOX, ACTIONS, n_envs=2, embedding_size=4, normalize="rms", k=2)
+    with pytest.raises(ValueError, match="REVD does not fit this reward's parameters: k was 3, here it is 2"):
+        checkpoint.load_into(other)
+
+
 def test_spaces_are_part_of_the_fit() -> None:
     checkpoint = checkpoint_of(reward_with_a_past())
-    wide = make_reward("revd", spaces.Box(-1, 1, (4,)), ACTIONS, n_envs=2, embedding_size=4)
+    wide = make_reward("revd", spaces.Box(-1, 1, (4,)), ACTIONS, n_envs=2, embedding_size=4, normalize="rms")
     with pytest.raises(ValueError, match="does not fit"):
         checkpoint.load_into(wide)
     assert isinstance(wide.observation_space, gym.Space)

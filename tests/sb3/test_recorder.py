@@ -160,6 +160,13 @@ def test_actions_have_the_shape_of_their_space(space: spaces.Space[Any]) -> None
     assert rollout.actions.flatten().tolist() != [rollout.actions.flatten()[0]] * rollout.actions.numel()
 
 
+def test_actions_are_those_that_the_environment_got() -> None:
+    space = spaces.Box(-0.01, 0.01, (2,))
+    model, reward = shown_rollouts(counting_envs(2, action_space=space))
+    assert np.abs(model.rollout_buffer.actions).max() > 0.01, "the policy's own actions go beyond the bounds"
+    assert reward.rollouts[-1].actions.abs().max() <= 0.01
+
+
 class SharedTerminal(VecEnvWrapper):
     """Gives every terminal observation in one and the same array, as environments in C++ may do."""
 

@@ -1,0 +1,70 @@
+"""`revd watch`, and the film that `revd train --video` leaves behind."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console
+
+from revd.cli.shared import print_line
+
+if TYPE_CHECKING:
+    from revd.experiments.watch import WatchedEpisode
+
+#: Name of the film inside a run directory.
+FILM = "watch.gif"
+
+_RUN = tyro.conf.arg(metavar="RUN", name="run")
+_OUTPUT = tyro.conf.arg(metavar="FILE", help_behavior_hint=f"(default: RUN/{FILM})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchCommand:
+    """Play one episode with a trained agent, and write it as a GIF or a video with the bonus of each step."""
+
+    directory: tyro.conf.Positional[Annotated[Path, _RUN]]
+    """Directory of the run; its newest checkpoint plays."""
+    output: Annotated[Path | None, _OUTPUT] = None
+    """The film: FILE.gif, or FILE.mp4, which needs imageio-ffmpeg."""
+    seed: int = 0
+    """Seed of the episode."""
+    steps: int = 1_000
+    """An episode that goes on after so many steps is cut."""
+    fps: int = 25
+    """Steps shown in a second, at most 50."""
+    stochastic: bool = False
+    """Draw the actions as in training; by default the most probable one is taken."""
+
+    def run(self) -> None:
+        """Play, draw, and say where the film is."""
+        require_matplotlib()
+        from revd.analysis.film import Film
+        from revd.analysis.filmfile import check_film, save_film
+        from revd.experiments.rundir import replacing
+        from revd.experiments.watch import watch
+
+        output = self.directory / FILM if self.output is None else self.output
+        check_film(output, self.fps)
+        episode = watch(self.directory, seed=self.seed, max_steps=self.steps, deterministic=not self.stochastic)
+        run = episode.config
+        film = Film(episode, title=f"{run.method} on {run.task} after {episode.trained_steps:,} steps")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(output) as temporary:
+            save_film(film, temporary, fps=self.fps)
+        print_line(Console(), f"Film: {output} ({summary(episode)})")
+
+
+def summary(episode: "WatchedEpisode") -> str:
+    """The episode in a few words."""
+    bonus = "no bonus, since the run has reward none"
+    if episode.bonus is not None:
+        bonus = f"mean bonus {episode.bonus.mean():.3g}"
+    return f"{len(episode.frames):,} steps, task reward {episode.rewards.sum():.2f}, {bonus}"
+
+
+def require_matplotlib() -> None:
+    """Raise a ValueError that says what to install, if films cannot be drawn."""
+    if find_spec("matplotlib") is None:
+        raise ValueError("films are drawn with matplotlib: pip install 'revd[video]'")
