@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: Observations encoded at once, which bounds the memory of the convolutions.
 CHUNK = 512
+#: Batches are filled up to a multiple of this: matrix kernels treat the rows at a ragged edge differently, so that
+#: equal observations would differ in their last bits.
+ROWS = 8
 
 
 class Encoder(nn.Module, ABC):
@@ -105,7 +108,9 @@ class SpaceEncoder(Encoder):
 
     def forward(self, observations: Observations) -> Tensor:
         """Embed (n, *shape), a chunk at a time."""
-        return torch.cat([self._embed(chunk) for chunk in torch.as_tensor(observations).split(CHUNK)])
+        return torch.cat(
+            [self._embed(_filled(chunk))[: len(chunk)] for chunk in torch.as_tensor(observations).split(CHUNK)]
+        )
 
     def _embed(self, observations: Tensor) -> Tensor:
         inputs = self._features(observations)
@@ -154,7 +159,7 @@ class DictEncoder(Encoder):
 
 
 class FrozenNormalizer(nn.Module):
-    """Zero mean, unit variance, with statistics of the first `warmup` observations, frozen from then on.
+    """Zero mean, unit variance, with statistics of the first `warmup` observations or more, frozen from then on.
 
     Statistics that kept moving would shift all embeddings between two episodes, and be paid as novelty.
     """
@@ -218,6 +223,12 @@ def _build(space: Space, embedding_size: int, generator: torch.Generator, warmup
     if parts is None:
         return SpaceEncoder(space, embedding_size, generator, warmup)
     return DictEncoder({key: _build(part, embedding_size, generator, warmup) for key, part in parts.items()})
+
+
+def _filled(observations: Tensor) -> Tensor:
+    """A batch of a multiple of `ROWS` observations, its first one repeated at the end."""
+    missing = -len(observations) % ROWS
+    return torch.cat([observations, observations[:1].expand(missing, *observations.shape[1:])])
 
 
 def _orthogonal(network: nn.Sequential, generator: torch.Generator) -> nn.Sequential:

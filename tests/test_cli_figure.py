@@ -1,11 +1,12 @@
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from revd import cli
-from tests.analysis.support import write_run
+from tests.analysis.support import fake_save, write_run
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +37,8 @@ def test_figure_end_to_end(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "out/gymnasium-algorithms.png (and .pdf, .csv)"
     assert lines[1] == "out/gymnasium-algorithms-comparison.png (and .pdf, .csv)"
-    assert (
-        "note: gymnasium-algorithms: PPO on MountainCar-v0, seed 3, is unfinished (running), at 90 of 1,000 steps"
-        in lines
-    )
+    note = "PPO on MountainCar-v0, seed 3, is unfinished (running), at 90 of 1,000 steps"
+    assert f"note: gymnasium-algorithms: {note}" in lines
     assert "note: 'runs/odd' is not a run directory: 'task' is missing" in lines
     assert sorted(path.name for path in Path("out").iterdir()) == [
         "gymnasium-algorithms-comparison.csv",
@@ -52,7 +51,8 @@ def test_figure_end_to_end(capsys):
     ]
 
 
-def test_report_end_to_end(capsys):
+def test_report_end_to_end(capsys, monkeypatch):
+    monkeypatch.setattr("revd.analysis.publish.save_figure", fake_save)
     write_runs()
     cli.main(["report", "runs", "--output", "new/here.md"])
     assert capsys.readouterr().out == "new/here.md: 2 runs, 1 figure in new/here-figures\n"
@@ -104,8 +104,6 @@ def test_help_reads_well(command, capsys):
 
 
 def test_parsing_loads_no_drawing_library():
-    import subprocess
-
     code = (
         "import sys\nfrom revd.cli import main\n"
         "try:\n    main(['figure', '--help'])\nexcept SystemExit:\n    pass\n"

@@ -174,12 +174,12 @@ def test_an_embedding_does_not_depend_on_its_batch(name: str) -> None:
 
 def test_long_batches_are_encoded_in_chunks() -> None:
     encoder = make_encoder(VECTOR, embedding_size=4)
-    observations = samples(VECTOR, CHUNK + 10)
+    observations = samples(VECTOR, CHUNK + 16)
     sizes: list[int] = []
     layers(encoder)[0].register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
     embeddings = encoder(observations)
-    assert sizes == [CHUNK, 10]
-    torch.testing.assert_close(embeddings[-10:], encoder(observations[-10:]))
+    assert sizes == [CHUNK, 16]
+    torch.testing.assert_close(embeddings[-16:], encoder(observations[-16:]))
 
 
 def test_no_observations_give_no_embeddings() -> None:
@@ -297,3 +297,19 @@ def test_images_are_normalised_pixel_by_pixel() -> None:
     encoder(images)
     torch.testing.assert_close(inputs[0].mean(dim=0), torch.zeros(3, 84, 84), atol=1e-4, rtol=0)
     torch.testing.assert_close(inputs[0].std(dim=0, unbiased=False), torch.ones(3, 84, 84), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Box(-1, 1, (15,)), spaces.Box(0, 255, (1, 36, 36), np.uint8)], ids=["mlp", "cnn"]
+)
+def test_equal_observations_are_equal_to_the_last_bit_in_batches_of_any_size(space):
+    encoder = make_encoder(space, embedding_size=6, seed=0)
+    space.seed(0)
+    observation = space.sample()
+    embeddings = []
+    for size in range(1, 20):
+        batch = np.stack([space.sample() for _ in range(size)])
+        batch[size // 2] = batch[-1] = observation
+        encoded = encoder(torch.as_tensor(batch))
+        embeddings += [encoded[size // 2], encoded[-1]]
+    assert all(torch.equal(embedding, embeddings[0]) for embedding in embeddings)

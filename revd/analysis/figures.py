@@ -8,6 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter
 
 from revd.analysis.curves import WINDOW, Band, band
@@ -66,7 +67,7 @@ def learning_curves(runs: Sequence[Run], *, threshold: float | None = None, wind
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of so many inches that needs no display and no global state."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.08))
     FigureCanvasAgg(figure)
     return figure
 

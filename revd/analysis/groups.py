@@ -186,7 +186,7 @@ def _selection(suite: str, sparse: float | None, grouping: Grouping, runs: Seque
         if (labels[better], labels[worse]) == (first, second)
     ]
     missing = set(grouping.methods) - set(labels.values())
-    title = f"{SUITES[suite]}: {' and '.join(dict.fromkeys(labels.values())) if missing else grouping.title}"
+    title = f"{SUITES[suite]}: {', '.join(dict.fromkeys(labels.values())) if missing else grouping.title}"
     name = f"{suite}-{grouping.name}"
     if sparse is not None:
         name, title = f"{name}-{sparse:g}", f"{title} (rewards zeroed with probability {sparse:g})"

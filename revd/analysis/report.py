@@ -8,14 +8,14 @@ import numpy as np
 
 from revd.analysis.aggregate import CONFIDENCE, RESAMPLES, interquartile_mean
 from revd.analysis.comparisons import comparison_caption
-from revd.analysis.curves import WINDOW, final_return
+from revd.analysis.curves import WINDOW
 from revd.analysis.groups import group_by
 from revd.analysis.markdown import MISSING, link, numbers, percent, plural, table
 from revd.analysis.panels import curve_caption
 from revd.analysis.publish import Published
 from revd.analysis.results import Analysis
 from revd.analysis.runs import Run, load_progress
-from revd.analysis.scores import FEWEST_SEEDS, scored
+from revd.analysis.scores import FEWEST_SEEDS, final_score, scored
 
 BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
 
@@ -88,7 +88,7 @@ def _returns(runs: Sequence[Run], window: int) -> list[str]:
 
 
 def _final_row(method: str, runs: Sequence[Run], window: int) -> tuple[object, ...]:
-    finals = np.array([final_return(run.episodes, window=window) for run in scored(runs)])
+    finals = np.array([final_score(run, window=window) for run in scored(runs)])
     if not len(finals):
         return method, 0, MISSING, MISSING, MISSING
     if len(finals) < FEWEST_SEEDS:

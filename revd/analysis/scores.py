@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from revd.analysis.curves import WINDOW, final_return
+from revd.analysis.curves import WINDOW, recent_mean
 from revd.analysis.groups import group_by
 from revd.analysis.runs import Array, Run
 
@@ -36,16 +36,26 @@ class Matrices:
     notes: tuple[str, ...] = ()
 
 
+def final_score(run: Run, *, window: int = WINDOW) -> float:
+    """
+    The mean return of a finished run's last `window` episodes within the steps that were asked for; else NaN.
+
+    A run under way would be judged by less training than the others had. The last rollout is completed beyond those
+    steps, by more with one algorithm than with another: what ends in there does not count, as it is in no curve either.
+    """
+    return float(recent_mean(run.episodes, np.array([run.total_steps]), window=window)[0]) if run.finished else np.nan
+
+
 def scored(runs: Sequence[Run]) -> list[Run]:
-    """Runs that have a final return: a run under way would be judged by less training than the others had."""
-    return [run for run in runs if run.finished and len(run.episodes.returns)]
+    """Runs that have a final score."""
+    return [run for run in runs if np.isfinite(final_score(run))]
 
 
 def score_limits(runs: Sequence[Run], *, window: int = WINDOW) -> Limits:
     """The worst and the best final return of each task and setting, over the runs of all methods."""
     limits = {}
     for key, group in group_by(scored(runs), lambda run: (run.task, run.sparse)).items():
-        finals = [final_return(run.episodes, window=window) for run in group]
+        finals = [final_score(run, window=window) for run in group]
         limits[key] = (min(finals), max(finals))
     return limits
 
@@ -85,7 +95,7 @@ def score_matrices(scores: Sequence[Score], methods: Sequence[str]) -> Matrices:
 
 def _score(run: Run, limits: tuple[float, float], window: int) -> Score:
     low, high = limits
-    final = final_return(run.episodes, window=window)
+    final = final_score(run, window=window)
     # Where all runs are equal, none is better or worse.
     normalized = (final - low) / (high - low) if high > low else 0.5
     return Score(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from revd.names import unknown_name
 
 Boundary = Literal["rollout", "episode"]
@@ -80,7 +82,10 @@ def build_config(config_type: type[Config], method: str, parameters: dict[str, A
     for name in parameters:
         if name not in valid:
             raise ValueError(unknown_name(f"parameter of {method}", name, valid))
-    return config_type(**parameters)
+    # NumPy's scalars, as from a sweep over an array, become Python's: a config can be written as JSON.
+    return config_type(
+        **{name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+    )
 
 
 def require(condition: bool, name: str, value: object, valid: str) -> None:

@@ -119,6 +119,7 @@ class RIDE(EmbeddingReward):
         self.record(impact=impact[valid].mean(), count=counts[valid].mean())
         return torch.where(visits > self.config.s_max, 0.0, impact / visits)
 
+    @torch.enable_grad()
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One pass of Adam over the rollout's transitions in random order."""
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)

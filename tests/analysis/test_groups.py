@@ -75,9 +75,9 @@ def test_suites_and_settings_have_figures_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("present", "names", "title"),
     [
-        (["PPO", "PPO+REVD"], ["algorithms"], "PPO and PPO+REVD"),
-        (["PPO", "PPO+REVD", "PPO+RE3"], ["rewards"], "PPO and PPO+REVD and PPO+RE3"),
-        (["PPO", "PPO+REVD", "A2C"], ["algorithms"], "PPO and PPO+REVD and A2C"),
+        (["PPO", "PPO+REVD"], ["algorithms"], "PPO, PPO+REVD"),
+        (["PPO", "PPO+REVD", "PPO+RE3"], ["rewards"], "PPO, PPO+REVD, PPO+RE3"),
+        (["PPO", "PPO+REVD", "A2C"], ["algorithms"], "PPO, PPO+REVD, A2C"),
     ],
 )
 def test_no_figure_is_a_part_of_another(tmp_path, present, names, title):

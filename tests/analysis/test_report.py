@@ -6,7 +6,7 @@ from revd.analysis.publish import publish
 from revd.analysis.report import bonus_means, report
 from revd.analysis.results import analyse
 from revd.analysis.runs import find_runs, load_run
-from tests.analysis.support import write_json, write_run
+from tests.analysis.support import fake_save, write_json, write_run
 
 PROGRESS = "time/fps,exploration/bonus_share,exploration/time_fraction\n1,0.0,0.02\n1,0.5,0.04\n1,,\n"
 
@@ -26,7 +26,10 @@ def page(tmp_path_factory):
     write_run(runs / "e", method="PPO+REVD", seed=3, returns=[1] * 5, state="running")
     analysis = analyse(find_runs(runs))
     path = folder / "page.md"
-    path.write_text(report(analysis, publish(analysis, folder / "figures"), path, unreadable=["'x' is no run"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("revd.analysis.publish.save_figure", fake_save)
+        published = publish(analysis, folder / "figures")
+    path.write_text(report(analysis, published, path, unreadable=["'x' is no run"]))
     return path
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from revd.analysis.runs import find_runs
-from revd.analysis.scores import Score, score_limits, score_matrices, score_runs
+from revd.analysis.runs import find_runs, load_run
+from revd.analysis.scores import Score, final_score, score_limits, score_matrices, score_runs
 from tests.analysis.support import write_run
 
 
@@ -28,6 +28,13 @@ def test_scores_lie_between_the_worst_and_the_best_run_of_a_task(tmp_path):
         "a": (20, 0), "b": (80, 1), "c": (50, 0.5), "d": (7, 0.5), "e": (1000, 0.5)
     }  # fmt: skip
     assert found["b"] == Score(task="MountainCar-v0", method="PPO", seed=2, steps=1000, final=80, normalized=1)
+
+
+def test_what_ends_after_the_steps_asked_for_does_not_count(tmp_path):
+    run = load_run(write_run(tmp_path / "a", steps=25, returns=[1, 3, 100]))
+    assert final_score(run) == 2
+    assert np.isnan(final_score(load_run(write_run(tmp_path / "b", steps=5, returns=[1]))))
+    assert np.isnan(final_score(load_run(write_run(tmp_path / "c", returns=[1], state="running"))))
 
 
 def test_matrices_are_runs_by_tasks():

@@ -139,3 +139,9 @@ def test_spaces_and_numbers_that_no_method_supports(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         make_reward(method, observation_space, action_space, n_envs=n_envs)
+
+
+def test_numpy_scalars_are_numbers_too():
+    box, actions = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+    config = make_reward("revd", box, actions, n_envs=1, k=np.int64(2), alpha=np.float32(0.25)).config
+    assert (type(config.k), config.k, type(config.alpha), config.alpha) == (int, 2, float, 0.25)
