@@ -201,7 +201,7 @@ def test_pixels_are_scaled_to_one(name: str) -> None:
     inputs: list[Tensor] = []
     layers(encoder)[0].register_forward_hook(lambda _module, args, _output: inputs.append(args[0]))
     encoder(pixels)
-    torch.testing.assert_close(inputs[0].flatten(), pixels.flatten() / 255)
+    torch.testing.assert_close(inputs[0][:2].flatten(), pixels.flatten() / 255)
 
 
 def test_discrete_starts_are_subtracted() -> None:
@@ -295,8 +295,8 @@ def test_images_are_normalised_pixel_by_pixel() -> None:
     inputs: list[Tensor] = []
     layers(encoder)[0].register_forward_hook(lambda _module, args, _output: inputs.append(args[0]))
     encoder(images)
-    torch.testing.assert_close(inputs[0].mean(dim=0), torch.zeros(3, 84, 84), atol=1e-4, rtol=0)
-    torch.testing.assert_close(inputs[0].std(dim=0, unbiased=False), torch.ones(3, 84, 84), atol=1e-3, rtol=0)
+    torch.testing.assert_close(inputs[0][:6].mean(dim=0), torch.zeros(3, 84, 84), atol=1e-4, rtol=0)
+    torch.testing.assert_close(inputs[0][:6].std(dim=0, unbiased=False), torch.ones(3, 84, 84), atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize(
