@@ -14,6 +14,8 @@ from revd.analysis.styles import Style
 
 # Characters of a line of a row's label: labels of variants are long.
 _LABEL_WIDTH = 22
+# With fewer, a resample hardly differs from the sample, and the bootstrap covers less than it claims.
+_ENOUGH_SEEDS = 5
 
 
 def draw_intervals(axes: Axes, estimates: Sequence[tuple[str, Estimate, str]]) -> Axes:
@@ -57,11 +59,12 @@ def comparison_figure(result: Result, *, styles: Mapping[str, Style], window: in
 
 def comparison_caption(found: Aggregate, *, window: int = WINDOW) -> str:
     """What the figure shows, in one paragraph."""
+    few = " Intervals of so few runs are too narrow." if min(found.seeds.values()) < _ENOUGH_SEEDS else ""
     seeds = ", ".join(f"{method} {count}" for method, count in found.seeds.items())
     return (
         f"Scores: mean return of the last {window} episodes of a finished run, normalised for each task so that the "
         f"worst run of all methods is 0 and the best is 1. Shaded: {CONFIDENCE:.0%} stratified bootstrap intervals "
-        f"({RESAMPLES:,} resamples). Runs for each task: {seeds}."
+        f"({RESAMPLES:,} resamples). Runs for each task: {seeds}.{few}"
     )
 
 

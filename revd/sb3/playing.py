@@ -50,8 +50,8 @@ def play(
 
     Args:
         model: A trained model.
-        env: One environment of the model's task as `make_vec_env` gives it, normalised as the model's own are, which renders
-            "rgb_array".
+        env: One environment of the model's task, as `make_vec_env` gives it with the model's own settings and
+            `render_mode="rgb_array"`.
         seed: Of the policy's draws and of the environment.
         max_steps: After so many steps it ends.
         deterministic: Take the most probable action rather than a draw.

@@ -3,7 +3,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from revd.analysis.aggregate import Estimate, Profile
-from revd.analysis.comparisons import comparison_figure, draw_intervals, draw_profile
+from revd.analysis.comparisons import comparison_caption, comparison_figure, draw_intervals, draw_profile
 from revd.analysis.results import analyse
 from revd.analysis.runs import find_runs
 from revd.analysis.styles import Style, method_styles
@@ -51,8 +51,19 @@ def test_the_figure_states_how_scores_are_made(tmp_path):
     assert "one task only, MountainCar-v0" in body.get_suptitle()
     assert [label.get_text() for label in body.axes[2].get_yticklabels()] == ["PPO+REVD\nover PPO"]
     caption = below.texts[0].get_text().replace("\n", " ")
-    for words in ("last 9 episodes", "worst run of all methods is 0", "95% stratified bootstrap", "PPO 2, PPO+REVD 2"):
+    for words in (
+        "last 9 episodes",
+        "worst run of all methods is 0",
+        "95% stratified bootstrap",
+        "PPO 2, PPO+REVD 2",
+        "too narrow",
+    ):
         assert words in caption
+
+
+def test_five_seeds_are_enough(tmp_path):
+    found = result_of(tmp_path, ["PPO"], seeds=range(5)).aggregate
+    assert "too narrow" not in comparison_caption(found)
 
 
 def test_without_a_pair_the_third_panel_says_so(tmp_path):

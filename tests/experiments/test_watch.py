@@ -17,7 +17,7 @@ from revd.rewards import make_reward
 from revd.tensorfile import read_tensors
 from tests.support.bullet import needs_pybullet
 from tests.support.naive import NaiveREVD, NaiveSegments, Steps
-from tests.support.rollouts import make_rollout
+from tests.support.rollouts import BOX, DISCRETE, Shape, make_rollout
 
 SEED = 5
 
@@ -138,11 +138,10 @@ def test_other_tasks(config, task, shape, options):
     ],
 )
 def test_the_first_environment_alone_is_paid_as_beside_the_others(name, parameters):
-    spaces = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
-    reward = make_reward(name, *spaces, n_envs=3, **parameters)
-    reward.compute(make_rollout(*spaces, n_steps=12, n_envs=3, seed=1))
+    reward = make_reward(name, BOX, DISCRETE, n_envs=3, **parameters)
+    reward.compute(make_rollout(1, Shape(n_steps=12, n_envs=3, done_rate=0.1)))
     alone = first_environment(reward)
-    rollout = make_rollout(*spaces, n_steps=9, n_envs=3, seed=2)
+    rollout = make_rollout(2, Shape(n_steps=9, n_envs=3, done_rate=0.1))
     column = Rollout(
         observations=rollout.observations[:, :1],
         actions=rollout.actions[:, :1],
