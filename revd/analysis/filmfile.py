@@ -16,6 +16,7 @@ LARGEST_FPS = 50
 PAUSE = 1.0
 # Pictures from which the one palette of a GIF is taken.
 _SAMPLES = 8
+_NEARLY_WHITE = 248
 
 
 def check_film(path: Path, fps: int) -> None:
@@ -55,7 +56,13 @@ def _images(film: Film, palette: Image.Image) -> Iterator[Image.Image]:
 
 def _palette(film: Film) -> Image.Image:
     steps = np.unique(np.linspace(0, len(film) - 1, _SAMPLES).round().astype(int))
-    return Image.fromarray(np.concatenate([film.picture(int(step)) for step in steps])).quantize()
+    sample = Image.fromarray(np.concatenate([film.picture(int(step)) for step in steps]))
+    palette = sample.quantize()
+    colours = np.array(palette.getpalette()).reshape(-1, 3)
+    # Pillow rounds colours before it looks for the nearest one, which would turn the white paper grey.
+    colours[(colours >= _NEARLY_WHITE).all(axis=1)] = 255
+    palette.putpalette(colours.ravel().tolist())
+    return palette
 
 
 def _save_mp4(film: Film, path: Path, fps: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalization
+from stable_baselines3.common.vec_env import sync_envs_normalization, unwrap_vec_normalize
 
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
@@ -43,6 +43,10 @@ class EvaluationCallback(BaseCallback):
         self._report = report
         self._next = every
 
+    def _init_callback(self) -> None:
+        # As the training's own environment was: images channels first.
+        self._env = self.model._wrap_env(self._env, monitor_wrapper=False)
+
     def _on_training_start(self) -> None:
         self._next = (self.num_timesteps // self._every + 1) * self._every
 
@@ -55,8 +59,9 @@ class EvaluationCallback(BaseCallback):
         return True
 
     def _evaluate(self) -> None:
-        if isinstance(self._env, VecNormalize):
-            self._env.training = False
+        normalization = unwrap_vec_normalize(self._env)
+        if normalization is not None:
+            normalization.training = False
             sync_envs_normalization(self.training_env, self._env)
         returns: Any
         returns, _ = evaluate_policy(

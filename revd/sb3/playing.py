@@ -136,8 +136,10 @@ def _first_frame(env: VecEnv) -> NDArray[np.uint8]:
         with silenced():
             return _frame(env)
     except gymnasium.error.DependencyNotInstalled as error:
-        advice = ": pip install 'revd[video]'" if "pygame" in str(error) else ""
-        raise ValueError(f"the task cannot be drawn, {error}{advice}") from error
+        if "pygame" in str(error):
+            # Not what Gymnasium advises: its pygame and MiniGrid's pygame-ce overwrite each other.
+            raise ValueError("the task is drawn with pygame: pip install 'revd[video]'") from error
+        raise ValueError(f"the task cannot be drawn: {error}") from error
 
 
 def _frame(env: VecEnv) -> NDArray[np.uint8]:

@@ -21,7 +21,8 @@ def test_a_gif_holds_every_step(tmp_path):
             gif.seek(step)
             durations.append(gif.info["duration"])
             shown = np.asarray(gif.convert("RGB")).astype(int)
-            assert np.abs(shown - film.picture(step)).mean() < 1.5, "colours are nearly exact"
+            assert np.abs(shown - film.picture(step)).mean() < 1, "colours are nearly exact"
+            assert (shown[0, 0] == 255).all(), "white is white"
     assert durations == [50] * 11 + [1000]
 
 

@@ -108,8 +108,8 @@ def test_a_task_without_pictures(model):
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ("pygame is not installed", r"pygame is not installed: pip install 'revd\[video\]'$"),
-        ("mujoco is not installed", "mujoco is not installed$"),
+        ("pygame is not installed, run …", r"^the task is drawn with pygame: pip install 'revd\[video\]'$"),
+        ("mujoco is not installed", "^the task cannot be drawn: mujoco is not installed$"),
     ],
 )
 def test_what_draws_is_missing(model, monkeypatch, missing, message):

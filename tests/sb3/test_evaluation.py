@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+
+from revd.sb3.evaluation import EvaluationCallback
+from tests.support.environments import counting_envs
+
+IMAGE = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+
+
+def evaluations(env, evaluation_env, *, policy="MlpPolicy", every=16, steps=64):
+    seen = []
+    model = PPO(policy, env, n_steps=8, n_epochs=1, batch_size=8, seed=0, device="cpu")
+    callback = EvaluationCallback(evaluation_env, every=every, episodes=2, report=seen.append)
+    model.learn(steps, callback=callback)
+    return seen, model, callback
+
+
+def test_the_policy_is_evaluated_between_rollouts():
+    seen, model, _ = evaluations(counting_envs(2), VecMonitor(counting_envs(1)))
+    assert [evaluation.steps for evaluation in seen] == [16, 32, 48]
+    assert {evaluation.episodes for evaluation in seen} == {2}
+    assert model.logger.name_to_value["eval/return_mean"] == pytest.approx(seen[-1].return_mean)
+
+
+def test_a_second_training_keeps_the_rhythm():
+    seen, model, callback = evaluations(counting_envs(2), VecMonitor(counting_envs(1)), every=40)
+    assert [evaluation.steps for evaluation in seen] == [48]
+    model.learn(64, callback=callback, reset_num_timesteps=False)
+    assert [evaluation.steps for evaluation in seen] == [48, 80]
+
+
+def test_statistics_of_the_training_are_used_and_left_alone():
+    env, own = VecNormalize(counting_envs(2)), VecNormalize(VecMonitor(counting_envs(1)))
+    evaluations(env, own)
+    assert not own.training
+    assert own.obs_rms.count == pytest.approx(env.obs_rms.count, abs=16.1), "those of the last evaluation"
+    assert own.obs_rms.count > 16
+
+
+def test_images_with_channels_last_and_normalised_rewards():
+    env, own = (VecNormalize(VecMonitor(counting_envs(n, observation_space=IMAGE)), norm_obs=False) for n in (2, 1))
+    seen, _, _ = evaluations(env, own, policy="CnnPolicy", steps=32)
+    assert [evaluation.steps for evaluation in seen] == [16]
