@@ -104,7 +104,8 @@ class SpaceEncoder(Encoder):
         """Add observations to the statistics."""
         assert isinstance(observations, Tensor)
         if self.normalizer is not None and not self.normalizer.ready:
-            self.normalizer.moments.update(self._features(observations))
+            for chunk in observations.split(CHUNK):
+                self.normalizer.moments.update(self._features(chunk))
 
     def forward(self, observations: Observations) -> Tensor:
         """Embed (n, *shape), a chunk at a time."""

@@ -136,6 +136,37 @@ def test_the_same_command_finds_a_finished_run(capsys):
     assert Path("here/episodes.csv").read_text() == before
 
 
+def test_a_finished_run_of_something_else_is_not_taken_for_this_one(capsys):
+    cli.main(["train", *SHORT, "--output", "here"])
+    assert exit_code(["train", *SHORT, "--seed", "7", "--output", "here"]) == 2
+    assert "seed is 0 there and 7 here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sparse"),
+    [([], None), (["--sparse"], 0.9), (["--sparse", "0.5"], 0.5), (["--sparse", "--seed", "3"], 0.9)],
+)
+def test_sparse_alone_means_the_papers_setting(words, sparse, trained):
+    cli.main(["train", "--task", "CartPole-v1", *words])
+    assert trained[0].sparse == sparse
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--task", "Blackjack-v1"], "Tuple"),
+        (["--task", "CartPole-v1", "--output", "/proc/nowhere/run"], "No such file"),
+        (["--task", "CartPole-v1", "--algo-params", "gamma=none"], "gamma of ppo must be a number"),
+        (["--task", "CartPole-v1", "--algo", "recurrent-ppo", "--network", "paper"], "network 'paper' is made for"),
+    ],
+)
+def test_other_mistakes_are_one_line_too(words, message, capsys):
+    assert exit_code(["train", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
 def test_a_preset_gives_the_defaults_and_flags_go_over_it(trained):
     cli.main(shlex.split("train --preset paper --task bullet/hopper --steps 5 --algo-params n_steps=64 --sparse 0.9"))
     (config,) = trained

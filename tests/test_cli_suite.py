@@ -37,8 +37,8 @@ def test_without_a_name_the_suites_are_listed(capsys):
 def test_a_dry_run_starts_nothing(capsys, tmp_path):
     cli.main(["suite", "smoke", "--seeds", "4", "--tasks", "classic/cart-pole", "--dry-run"])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("revd train --task classic/cart-pole --reward none --steps 20000 --seed 4")
-    assert lines[-1] == "6 runs, 120,000 steps in all; nothing was started"
+    assert lines[0].startswith("revd train --task classic/cart-pole --reward none --steps 40000 --seed 4")
+    assert lines[-1] == "6 runs, 240,000 steps in all; nothing was started"
     assert not list(tmp_path.iterdir())
 
 

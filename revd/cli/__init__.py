@@ -16,7 +16,7 @@ from revd.cli.rewards import RewardsCommand
 from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command
 from revd.cli.suite import SuiteCommand
 from revd.cli.tasks import TasksCommand
-from revd.cli.train import PretrainCommand, TrainCommand
+from revd.cli.train import PretrainCommand, TrainCommand, with_sparsity
 from revd.cli.watch import WatchCommand
 from revd.experiments.config import Parameters
 
@@ -36,7 +36,7 @@ COMMANDS: dict[str, type[Command]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with 0, or 1 (a run failed), 2 (wrong use) or 130 (interrupted)."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = with_sparsity(sys.argv[1:] if arguments is None else arguments)
     try:
         command: Command = tyro.cli(
             _any_command(arguments),
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             registry=_registry(),
         )
         command.run()
-    except (ValueError, FileExistsError) as error:
+    except (ValueError, OSError) as error:
         print(f"revd: {error}", file=sys.stderr)
         sys.exit(EXIT_WRONG_USE)
     except KeyboardInterrupt:

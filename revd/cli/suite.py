@@ -12,6 +12,7 @@ from rich.table import Table
 
 from revd.cli.shared import EXIT_FAILED, print_line
 from revd.experiments.config import TrainConfig
+from revd.experiments.cores import available_cores
 from revd.experiments.suite import SUITES, suite_runs
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")
@@ -68,7 +69,7 @@ class SuiteCommand:
         from revd.experiments.display import watching
         from revd.experiments.launcher import launch
 
-        jobs = self.jobs or os.cpu_count() or 1
+        jobs = self.jobs or available_cores()
         print_line(console, f"{len(configs)} runs, {jobs} at a time")
         with watching(console) as watch:
             runs = launch(configs, jobs=jobs, watch=watch, retries=self.retries)

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from revd.envs.tasks import TASKS, Task, installed
+from revd.envs.tasks import TASKS, Task, how_to_install, installed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,4 +49,4 @@ def _brief(space: object) -> str:
 
 
 def _installed(task: Task) -> str:
-    return "yes" if installed(task) else f"pip install 'revd[{task.extra}]'"
+    return "yes" if installed(task) else how_to_install(task)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from revd.cli.shared import parent_config, print_line
 from revd.cli.watch import WatchCommand, require_matplotlib
+from revd.envs.tasks import SPARSITY
 from revd.experiments.config import NO_REWARD, TrainConfig
 from revd.experiments.suite import preset_config
 
@@ -24,7 +25,17 @@ CONTENTS = {
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/ALGO-REWARD-seedSEED)")
 _INIT = tyro.conf.arg(metavar="RUN", help_behavior_hint="(default: a fresh policy)")
-_SPARSE = tyro.conf.arg(metavar="P", help_behavior_hint="(default: nothing is hidden)")
+_SPARSE = tyro.conf.arg(metavar="P", help_behavior_hint="(default: nothing is hidden; without P, 0.9)")
+
+
+def with_sparsity(arguments: Sequence[str]) -> list[str]:
+    """The arguments, a bare `--sparse` followed by the probability that it stands for."""
+    words = list(arguments)
+    for index, word in reversed(list(enumerate(words))):
+        following = words[index + 1] if index + 1 < len(words) else "--"
+        if word == "--sparse" and following.startswith("--"):
+            words.insert(index + 1, str(SPARSITY))
+    return words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +90,9 @@ class TrainCommand(TrainConfig):
         from revd.experiments.run import train
         from revd.experiments.rundir import RunDirectory
 
-        if RunDirectory(config.directory).is_finished(config.steps):
+        run = RunDirectory(config.directory)
+        run.open(config)
+        if run.is_finished(config.steps):
             print_line(console, f"{config.directory} is finished already; more --steps would go on with it")
             self._film(config)
             return

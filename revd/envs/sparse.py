@@ -6,7 +6,8 @@ import gymnasium
 import numpy as np
 from gymnasium.core import ActType, ObsType
 
-PROBABILITY = 0.9
+from revd.envs.tasks import SPARSITY
+
 TASK_REWARD = "task_reward"
 
 # Keeps the draws apart from those of an environment that was seeded with the same number.
@@ -20,7 +21,7 @@ class SparseReward(gymnasium.Wrapper[ObsType, ActType, ObsType, ActType]):
     What is recorded below it (a Monitor) still sees the task's own return. `reset(seed=…)` seeds the draws too.
     """
 
-    def __init__(self, env: gymnasium.Env[ObsType, ActType], probability: float = PROBABILITY) -> None:
+    def __init__(self, env: gymnasium.Env[ObsType, ActType], probability: float = SPARSITY) -> None:
         super().__init__(env)
         check_probability(probability)
         self.probability = probability

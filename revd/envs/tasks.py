@@ -1,5 +1,6 @@
 """The tasks that have a name of ours, as data. Importing this loads none of their packages."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,6 +10,9 @@ from revd.names import unknown_name
 
 Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium"]
 Extra = Literal["atari", "bullet", "minigrid"]
+
+#: Probability with which the paper's sparse setting hides a reward.
+SPARSITY = 0.9
 
 #: What each extra of ours installs, by import name.
 PACKAGES: Mapping[Extra, tuple[str, ...]] = {
@@ -152,7 +156,14 @@ def require_installed(task: Task) -> None:
     """Raise a ValueError that says what to install, unless everything is there."""
     missing = _missing(task)
     if missing:
-        raise ValueError(f"task {task.name!r} needs {' and '.join(missing)}: pip install 'revd[{task.extra}]'")
+        raise ValueError(f"task {task.name!r} needs {' and '.join(missing)}: {how_to_install(task)}")
+
+
+def how_to_install(task: Task) -> str:
+    """The command that installs what a task needs; PyBullet is built for Python 3.11 at most."""
+    if task.extra == "bullet" and sys.version_info >= (3, 12):
+        return "use Python 3.11, the last that PyBullet is built for"
+    return f"pip install 'revd[{task.extra}]'"
 
 
 def _missing(task: Task) -> list[str]:

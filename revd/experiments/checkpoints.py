@@ -26,6 +26,11 @@ class Checkpoints:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def exist(self) -> bool:
+        """Whether there is any."""
+        return bool(self._newest_first())
+
     def write(self, steps: int, snapshot: Snapshot) -> None:
         """Add a checkpoint, then drop all but the newest `KEPT`: a damaged one leaves another to go back to."""
         self.path.mkdir(exist_ok=True)

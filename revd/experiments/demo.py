@@ -1,10 +1,10 @@
 """The demonstration: PPO with and without REVD on a task whose only reward is reaching a far goal."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from revd.experiments.config import NO_REWARD, RUNS, Parameters, TrainConfig
+from revd.experiments.cores import available_cores
 
 TASK = "MountainCar-v0"
 THRESHOLD = -150.0
@@ -32,7 +32,7 @@ class DemoConfig:
     @property
     def processes(self) -> int:
         """Runs at a time, counted."""
-        return self.jobs or os.cpu_count() or 1
+        return self.jobs or available_cores()
 
     def directory(self) -> Path:
         """`output`, or the first of `runs/demo-1`, `runs/demo-2`, … that is not there yet."""

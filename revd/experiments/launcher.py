@@ -1,5 +1,6 @@
 """Many trainings on this machine: one process each, so many at a time, watched through their status files."""
 
+import json
 import os
 import signal
 import subprocess
@@ -103,6 +104,7 @@ class _Process:
 
     def start(self) -> None:
         self._starts_left -= 1
+        self._close_pipe()
         self._directory.path.mkdir(parents=True, exist_ok=True)
         stale = self._directory.read_status()
         if stale is not None:
@@ -121,8 +123,10 @@ class _Process:
             )
         assert self._process.stdin is not None
         # A worker that is gone already cannot read; `look` will say why it went.
-        with suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(self._config.to_json())
+        with suppress(BrokenPipeError):
+            # The pipe stays open: a worker ends when this process does, even when it is killed.
+            self._process.stdin.write(json.dumps(self._config.to_dict()) + "\n")
+            self._process.stdin.flush()
 
     def look(self) -> Run:
         status = self._directory.read_status() or Status(state="running", total_steps=self._config.steps)
@@ -145,6 +149,13 @@ class _Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        finally:
+            self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
 
     def ask_to_stop(self) -> None:
         if self._process is not None and self.running:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from revd.csvfile import CsvFile
 from revd.experiments.rundir import EPISODE_COLUMNS, EVALUATION_COLUMNS, STEPS_COLUMN, RunDirectory, Status
 from revd.sb3.csvlog import STEPS
+from revd.sb3.progress import mean_return
 from revd.sb3.training import Listeners
 
 if TYPE_CHECKING:
     from revd.experiments.config import TrainConfig
     from revd.sb3.evaluation import Evaluation
     from revd.sb3.progress import Episode, Progress
+    from revd.sb3.training import Training
 
 Report = Callable[["Progress"], None]
 
@@ -39,10 +41,16 @@ class Observer:
         config: The training.
         directory: Its run directory, started.
         report: Called after each rollout.
+        training: The training, where it starts or goes on.
     """
 
-    def __init__(self, config: TrainConfig, directory: RunDirectory, report: Report | None) -> None:
-        self.status = Status(state="running", total_steps=config.steps)
+    def __init__(self, config: TrainConfig, directory: RunDirectory, report: Report | None, training: Training) -> None:
+        self.status = Status(
+            state="running",
+            steps=training.steps,
+            total_steps=config.steps,
+            episode_return=mean_return(training.model),
+        )
         self._config = config
         self._directory = directory
         self._report = report

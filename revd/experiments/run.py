@@ -23,6 +23,8 @@ from revd.sb3.training import Training
 if TYPE_CHECKING:
     from revd.spaces import Space
 
+#: The algorithms whose policies the paper's networks can be: neither recurrent nor masked.
+PAPER_NETWORKS = ("ppo", "a2c", "trpo")
 #: Added to the seed of a training for the environments in which it is evaluated.
 EVALUATION_SEED = 50_021
 
@@ -40,21 +42,28 @@ def train(config: TrainConfig, *, report: Report | None = None) -> Path:
     if directory.is_finished(config.steps):
         return directory.path
     with closing(prepare(config)) as training:
-        checkpoint = directory.checkpoints.newest()
-        if checkpoint is not None:
-            training.restore(checkpoint)
-        directory.start(config, resolved=resolve(config, training), steps=training.steps)
-        observer = Observer(config, directory, report)
-        try:
-            with observer.logs(training.steps) as logs:
-                training.learn(config.steps, progress=logs.progress, events=directory.path, listeners=logs.listeners)
-            save(training, directory)
-        except BaseException as error:
-            failed = replace(observer.status, state="failed", error=one_line(error))
-            directory.finish(failed, traceback=traceback.format_exc())
-            raise
-        directory.finish(replace(observer.status, state="finished"))
+        if config.init_from is not None and not directory.checkpoints.exist:
+            _start_from(config, training, config.init_from)
+        with directory.locked():
+            _train(config, training, directory, report)
     return directory.path
+
+
+def _train(config: TrainConfig, training: Training, directory: RunDirectory, report: Report | None) -> None:
+    checkpoint = directory.checkpoints.newest()
+    if checkpoint is not None:
+        training.restore(checkpoint)
+    directory.start(config, resolved=resolve(config, training), steps=training.steps)
+    observer = Observer(config, directory, report, training)
+    try:
+        with observer.logs(training.steps) as logs:
+            training.learn(config.steps, progress=logs.progress, events=directory.path, listeners=logs.listeners)
+        save(training, directory)
+    except BaseException as error:
+        failed = replace(observer.status, state="failed", error=one_line(error))
+        directory.finish(failed, traceback=traceback.format_exc())
+        raise
+    directory.finish(replace(observer.status, state="finished"))
 
 
 def prepare(config: TrainConfig) -> Training:
@@ -71,8 +80,6 @@ def prepare(config: TrainConfig) -> Training:
     if config.reward != NO_REWARD:
         training.intrinsic = _make_bonus(config, model.observation_space, model.action_space)
         training.check()
-    if config.init_from is not None:
-        _start_from(config, training, config.init_from)
     if config.eval_every:
         training.evaluation_env = make_vec_env(**env_settings(config), seed=config.seed + EVALUATION_SEED)
     return training
@@ -123,6 +130,8 @@ def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict
     """What goes to the algorithm's constructor: the paper's networks, if they are asked for, and what is set."""
     if config.network == "sb3":
         return dict(config.algo_params)
+    if config.algo not in PAPER_NETWORKS:
+        raise ValueError(f"network 'paper' is made for {', '.join(PAPER_NETWORKS)}, not for algo {config.algo!r}")
     policy, policy_kwargs = paper_policy(observation_space, batch_norm=config.batch_norm)
     return {"policy": policy, "policy_kwargs": policy_kwargs, **config.algo_params}
 

@@ -1,5 +1,6 @@
 """The run directory: everything one training leaves behind, and the only place that knows its file names."""
 
+import fcntl
 import json
 import math
 import os
@@ -53,6 +54,7 @@ class RunDirectory:
         self.normalization = path / "normalization.safetensors"
         self.bonus = path / "bonus.safetensors"
         self.log = path / "log.txt"
+        self.lock = path / ".lock"
 
     def open(self, config: TrainConfig) -> None:
         """Refuse a directory that holds another training than `config`: results are never overwritten."""
@@ -65,6 +67,17 @@ class RunDirectory:
                 f"output {str(self.path)!r} already holds a run with other settings ({'; '.join(differences)}); "
                 "choose another directory with --output"
             )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the directory to this process; the system lets go of it when the process ends, however it ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self.lock.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise FileExistsError(f"another process is training in {str(self.path)!r}") from error
+            yield
 
     def read_config(self) -> TrainConfig | None:
         """What the run is; None if there is none yet."""

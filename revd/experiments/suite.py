@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from revd.envs.tasks import TASKS, find_task
+from revd.envs.tasks import SPARSITY, TASKS, find_task
 from revd.experiments.config import NO_REWARD, RUNS, Parameters, TrainConfig
 from revd.experiments.presets import preset_fields
 from revd.names import unknown_name
@@ -16,7 +16,6 @@ from revd.names import unknown_name
 #: An algorithm and a reward.
 Method = tuple[str, str]
 
-SPARSITY = 0.9
 _ATARI = tuple(name for name, task in TASKS.items() if task.suite == "atari")
 _BULLET = tuple(name for name, task in TASKS.items() if task.suite == "bullet")
 _DENSE: tuple[Method, ...] = (
@@ -91,12 +90,12 @@ SUITES: Mapping[str, Suite] = {
     "re3-grid-atari": _re3_grid(_ATARI),
     "re3-grid-bullet": _re3_grid(_BULLET),
     "smoke": Suite(
-        description="Minutes: two small tasks, all methods, two seeds, 20,000 steps; shows that everything works",
+        description="Minutes: two small tasks, all methods, two seeds, 40,000 steps; shows that everything works",
         tasks=("classic/mountain-car", "classic/cart-pole"),
         methods=_DENSE,
         seeds=(0, 1),
         preset="none",
-        settings={"steps": 20_000, "normalize": "observations", "checkpoint_every": 5_000},
+        settings={"steps": 40_000, "weight": 1.0, "normalize": "observations", "checkpoint_every": 10_000},
     ),
 }
 

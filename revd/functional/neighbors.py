@@ -94,8 +94,7 @@ def preceding_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor) -> Ten
     """
     x = _points("x", x)
     y = _points("y", y, like=x)
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    _check_count(k)
     if visible.shape != x.shape[:-1]:
         raise ValueError(f"visible must have shape {tuple(x.shape[:-1])}, got {tuple(visible.shape)}")
     found = min(k, y.shape[-2])
@@ -173,10 +172,14 @@ def _lengths(name: str, lengths: Tensor | None, points: Tensor) -> Tensor | None
 
 
 def _check_k(k: int, available: int, what: str) -> None:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    _check_count(k)
     if k > available:
         raise ValueError(f"k = {k} neighbours were asked for, but there are only {max(available, 0)} {what}")
+
+
+def _check_count(k: int) -> None:
+    if not isinstance(k, int) or k < 1:
+        raise ValueError(f"k must be an integer of at least 1, got {k!r}")
 
 
 def _flat(points: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +44,7 @@ class IntrinsicReward(nn.Module, ABC):
             raise ValueError(
                 "action_space is a Dict space, which is not supported: a rollout holds one array of actions"
             )
+        n_envs = int(n_envs) if isinstance(n_envs, np.integer) else n_envs
         require_integer("n_envs", n_envs, minimum=1)
         self.config = build_config(self.config_type, type(self).__name__, parameters)
         self.observation_space = observation_space
@@ -65,7 +67,7 @@ class IntrinsicReward(nn.Module, ABC):
 
         Raises:
             ValueError: The rollout does not fit the spaces, is too short, or holds values that are NaN, infinite
-                or too large; the memory is unchanged then.
+                or too large, and the memory is unchanged; or the bonus itself is not finite.
         """
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)
         self.check_rollout_length(rollout.n_steps)

@@ -102,6 +102,12 @@ def _require_type(name: str, value: object, kind: type) -> None:
         require(isinstance(value, int | float) and not isinstance(value, bool), name, value, "a number")
 
 
+def require_number(name: str, value: object) -> None:
+    """`require` a finite number of at least 0."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    require(is_number and 0 <= value < float("inf"), name, value, "a number of at least 0")  # type: ignore[operator]
+
+
 def require_integer(name: str, value: object, *, minimum: int) -> None:
     """`require` an integer of at least `minimum`; booleans are not integers here."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)

@@ -118,7 +118,7 @@ class SegmentMemory(nn.Module, ABC):
 
 
 class RolloutMemory(SegmentMemory):
-    """A segment is one environment's rollout, the previous one its rollout before."""
+    """A segment is one environment's rollout, the previous one its last rollout with at least k states."""
 
     def segments(self, embeddings: Tensor, rollout: Rollout) -> list[Segments]:
         """One batch with a segment for each environment."""
@@ -140,7 +140,7 @@ class RolloutMemory(SegmentMemory):
         )
         if self.keep_previous:
             kept = zip(current, self._recall("previous"), lengths.tolist(), strict=True)
-            self._remember("previous", [new[:length] if length else old for new, old, length in kept])
+            self._remember("previous", [new[:length] if length >= self.k else old for new, old, length in kept])
         return [batch]
 
 

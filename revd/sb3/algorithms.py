@@ -55,6 +55,10 @@ def algorithm_parameters(
     for name in overrides:
         if name not in defaults:
             raise ValueError(unknown_name(f"parameter of {algo}", name, defaults, listed=40))
+        if _is_number(defaults[name]) and not _is_number(overrides[name]):
+            raise ValueError(
+                f"{name} of {algo} must be a number, as its default {defaults[name]}, got {overrides[name]!r}"
+            )
     if algo in ROLLOUT_STEPS:
         defaults["n_steps"] = ROLLOUT_STEPS[algo]
     return {**defaults, **overrides}
@@ -89,7 +93,7 @@ def make_algorithm(
     _check_device(device)
     try:
         return algorithm_class(algo)(env=env, seed=seed, device=device, **arguments)
-    except (AssertionError, TypeError) as error:
+    except (AssertionError, TypeError, NotImplementedError) as error:
         # SB3 states its requirements on spaces and values as assertions.
         raise ValueError(f"algo {algo!r} cannot be built with {dict(parameters or {})}: {error}") from error
 
@@ -111,6 +115,10 @@ def predict_arguments(model: OnPolicyAlgorithm, env: VecEnv) -> dict[str, Any]:
     from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 
     return {"action_masks": get_action_masks(env)} if is_masking_supported(env) else {}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_device(device: str) -> None:

@@ -33,14 +33,13 @@ class Balance:
     std_ratio: float | None
 
     @classmethod
-    def of(cls, bonus: Array, extrinsic: Array) -> Balance:
-        """Compare two arrays of weighted rewards, (n_steps, n_envs)."""
+    def of(cls, bonus: Array, extrinsic: Array, *, varies: bool) -> Balance:
+        """Compare two arrays of weighted rewards, (n_steps, n_envs); `varies` says whether the task's reward does."""
         paid, earned = float(np.abs(bonus).sum()), float(np.abs(extrinsic).sum())
         spread = float(extrinsic.std())
-        varies = spread > 1e-6 * float(np.abs(extrinsic).max())
         return cls(
             share=paid / (paid + earned) if paid + earned > 0 else 0.0,
-            std_ratio=float(bonus.std()) / spread if varies else None,
+            std_ratio=float(bonus.std()) / spread if varies and spread > 0 else None,
         )
 
     @property
@@ -61,6 +60,7 @@ class BalanceWatch:
         self.negligible = 0
         self.drowning = 0
         self.signal_seen = False
+        self.paid = False
 
     def observe(self, balance: Balance, *, undecayed: Balance) -> None:
         """Take note of one rollout, as it was paid and as it would have been at the initial weight.
@@ -68,7 +68,9 @@ class BalanceWatch:
         That the bonus fades by decay is what the user asked for, so it is negligible only if it is so undecayed.
         """
         self.signal_seen |= balance.std_ratio is not None
-        self.negligible = _advanced(self.negligible, undecayed.negligible)
+        # Before the first payment (a warm-up, no completed episode yet) there is nothing to judge.
+        self.paid |= undecayed.share > 0
+        self.negligible = _advanced(self.negligible, undecayed.negligible and self.paid)
         self.drowning = _advanced(self.drowning, balance.drowning and self.signal_seen)
         if self.negligible == PATIENCE:
             self._warn(

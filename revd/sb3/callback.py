@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
 
 from revd.rewards import IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import require
+from revd.rewards.config import require, require_number
 from revd.sb3.balance import Balance, BalanceWatch
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.recorder import RolloutRecorder
@@ -64,11 +64,15 @@ class IntrinsicRewardCallback(BaseCallback):
         **reward_params: Any,
     ) -> None:
         super().__init__(verbose)
-        require(0 <= weight < float("inf"), "weight", weight, "a number of at least 0")
+        require_number("weight", weight)
         require(0 <= decay <= 1, "decay", decay, "inside [0, 1]")
         require(decay_per in ("rollout", "step"), "decay_per", decay_per, "'rollout' or 'step'")
-        require(0 <= extrinsic_weight < float("inf"), "extrinsic_weight", extrinsic_weight, "a number of at least 0")
-        params = reward_params if normalize == "none" else {"normalize": normalize, **reward_params}
+        require_number("extrinsic_weight", extrinsic_weight)
+        params = dict(reward_params)
+        if normalize != "none" and isinstance(reward, IntrinsicReward):
+            reward.config = replace(reward.config, normalize=normalize)
+        elif normalize != "none":
+            params["normalize"] = normalize
         check_parameters(reward, params)
         self.weight = weight
         self.decay = decay
@@ -150,7 +154,10 @@ class IntrinsicRewardCallback(BaseCallback):
         self._recorder.start()
 
     def _on_step(self) -> bool:
-        self._recorder.step(self.locals["rewards"], self.locals["dones"], self.locals["infos"])
+        rewards = self.locals["rewards"]
+        normalization = self.model.get_vec_normalize_env()
+        original = rewards if normalization is None else normalization.get_original_reward()
+        self._recorder.step(rewards, self.locals["dones"], self.locals["infos"], original)
         return True
 
     def _on_rollout_end(self) -> None:
@@ -190,7 +197,8 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:
         extrinsic = self.extrinsic_weight * raw
-        balance = Balance.of(weights * bonus, extrinsic)
+        varies = self._recorder.rewards_vary
+        balance = Balance.of(weights * bonus, extrinsic, varies=varies)
         now = time.perf_counter()
         self.latest = {
             **metrics,
@@ -205,7 +213,7 @@ class IntrinsicRewardCallback(BaseCallback):
         for name, value in self.latest.items():
             self.logger.record(f"exploration/{name}", value)
         if self.weight > 0 and self.extrinsic_weight > 0:
-            self._watch.observe(balance, undecayed=Balance.of(self.weight * bonus, extrinsic))
+            self._watch.observe(balance, undecayed=Balance.of(self.weight * bonus, extrinsic, varies=varies))
 
 
 def _last_values(model: OnPolicyAlgorithm) -> torch.Tensor:

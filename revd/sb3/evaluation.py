@@ -11,6 +11,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import sync_envs_normalization, unwrap_vec_normalize
 
+from revd.sb3.algorithms import predict_arguments
+
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
@@ -23,6 +25,17 @@ class Evaluation:
     return_mean: float
     return_std: float
     episodes: int
+
+
+class _Player:
+    """The model as SB3's evaluation asks it, told of action masks where there are any."""
+
+    def __init__(self, model: Any, env: VecEnv) -> None:
+        self._model = model
+        self._env = env
+
+    def predict(self, observation: Any, **settings: Any) -> Any:
+        return self._model.predict(observation, **settings, **predict_arguments(self._model, self._env))
 
 
 class EvaluationCallback(BaseCallback):
@@ -51,8 +64,16 @@ class EvaluationCallback(BaseCallback):
         self._next = (self.num_timesteps // self._every + 1) * self._every
 
     def _on_rollout_start(self) -> None:
-        if self.num_timesteps >= self._next:
-            self._next = (self.num_timesteps // self._every + 1) * self._every
+        self._evaluate_if_due()
+
+    def _on_training_end(self) -> None:
+        self._evaluate_if_due()
+
+    def _evaluate_if_due(self) -> None:
+        # The model's own count: in on_rollout_start this callback's is still the one before the rollout.
+        steps = self.model.num_timesteps
+        if steps >= self._next:
+            self._next = (steps // self._every + 1) * self._every
             self._evaluate()
 
     def _on_step(self) -> bool:
@@ -63,9 +84,10 @@ class EvaluationCallback(BaseCallback):
         if normalization is not None:
             normalization.training = False
             sync_envs_normalization(self.training_env, self._env)
+        player: Any = _Player(self.model, self._env)
         returns: Any
         returns, _ = evaluate_policy(
-            self.model, self._env, n_eval_episodes=self._episodes, deterministic=True, return_episode_rewards=True
+            player, self._env, n_eval_episodes=self._episodes, deterministic=True, return_episode_rewards=True
         )
         evaluation = Evaluation(
             steps=self.model.num_timesteps,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import safe_mean
 
@@ -34,6 +35,12 @@ class Episode:
     episode_return: float
     length: int
     env: int
+
+
+def mean_return(model: BaseAlgorithm) -> float | None:
+    """The mean of the task's own return over the model's last episodes; None before the first has ended."""
+    returns = [episode["r"] for episode in model.ep_info_buffer or ()]
+    return float(safe_mean(returns)) if returns else None
 
 
 class BonusSource(Protocol):
@@ -71,14 +78,13 @@ class ProgressCallback(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         elapsed = max(time.perf_counter() - self._started, 1e-9)
-        returns = [episode["r"] for episode in self.model.ep_info_buffer or ()]
         bonus: Mapping[str, float] = self._intrinsic.latest if self._intrinsic is not None else {}
         self._report(
             Progress(
                 steps=self.num_timesteps,
                 total_steps=self._total_steps,
                 steps_per_second=(self.num_timesteps - self._steps_before) / elapsed,
-                episode_return=float(safe_mean(returns)) if returns else None,
+                episode_return=mean_return(self.model),
                 bonus_share=bonus.get("bonus_share"),
                 bonus_mean=bonus.get("bonus_mean"),
             )

@@ -29,14 +29,16 @@ class RolloutRecorder:
     def start(self) -> None:
         """A rollout begins."""
         self._rewards: list[Array] = []
+        self._original: list[Array] = []
         self._dones: list[Array] = []
         self._terminal: list[tuple[int, int, ObservationArray]] = []
 
-    def step(self, rewards: Array, dones: Array, infos: list[dict[str, Any]]) -> None:
-        """Record one step of all environments, as the callback sees it."""
+    def step(self, rewards: Array, dones: Array, infos: list[dict[str, Any]], original: Array) -> None:
+        """Record one step of all environments, as the callback sees it; `original` are rewards before VecNormalize."""
         step = len(self._rewards)
         # SB3 adds gamma * V(terminal) to this very array right after on_step.
         self._rewards.append(np.array(rewards, dtype=np.float32))
+        self._original.append(np.array(original, dtype=np.float32))
         self._dones.append(np.array(dones, dtype=bool))
         for env in np.flatnonzero(dones):
             terminal = infos[env].get("terminal_observation")
@@ -55,6 +57,11 @@ class RolloutRecorder:
     def n_steps(self) -> int:
         """Steps recorded since `start`."""
         return len(self._rewards)
+
+    @property
+    def rewards_vary(self) -> bool:
+        """Whether the task's rewards differ; VecNormalize's drifting scale does not count."""
+        return bool(np.ptp(np.stack(self._original)) > 0)
 
     @property
     def rewards(self) -> Array:

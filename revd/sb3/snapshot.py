@@ -67,7 +67,7 @@ def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, op
     """
     tensors, values = snapshot
     policy = _without("policy", tensors)
-    fresh = model.policy.state_dict()
+    fresh = {name: tensor.clone() for name, tensor in model.policy.state_dict().items()}
     if {name: tensor.shape for name, tensor in policy.items()} != {name: t.shape for name, t in fresh.items()}:
         raise ValueError("init_from holds a policy of other networks, or for other observations or actions")
     kept = {name: tensor for name, tensor in policy.items() if value or not _is_value(name)}
@@ -77,13 +77,17 @@ def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, op
     env = model.get_env()
     assert env is not None
     ours, theirs = normalization_state(env), _without("normalization", tensors)
-    statistics = {name: theirs[name] for name in theirs if name.startswith("observations") and name in ours}
+    statistics = {name: tensor for name, tensor in theirs.items() if name.startswith("observations")}
+    if statistics.keys() != {name for name in ours if name.startswith("observations")}:
+        raise ValueError("init_from was trained under another normalisation of observations; use the same `normalize`")
     load_normalization_state(env, {**ours, **statistics})
 
 
 def _is_value(name: str) -> bool:
     """Whether a parameter of SB3's policies serves the value function alone."""
-    return name.startswith(("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "lstm_critic."))
+    return name.startswith(
+        ("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "lstm_critic.", "critic.")
+    )
 
 
 def _counters(model: OnPolicyAlgorithm) -> dict[str, Any]:

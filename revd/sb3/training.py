@@ -173,8 +173,9 @@ class _CheckpointCallback(BaseCallback):
 
 
 def _make_logger(progress: CsvFile, events: Path, *, resumed_at: int) -> Logger:
+    goes_on = any(events.glob("events.out.tfevents.*"))
     tensorboard = TensorBoardOutputFormat(str(events))
-    if resumed_at:
+    if goes_on:
         # Hides what a killed session had logged after its last checkpoint.
         tensorboard.writer.close()
         tensorboard.writer = SummaryWriter(log_dir=str(events), purge_step=resumed_at + 1)

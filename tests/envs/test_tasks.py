@@ -108,6 +108,7 @@ def test_looking_a_task_up_loads_none_of_its_packages():
         "collections",
         "dataclasses",
         "importlib",
+        "sys",
         "typing",
         "revd",
     }

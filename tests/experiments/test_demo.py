@@ -31,8 +31,11 @@ def test_every_demonstration_gets_a_new_directory(tmp_path, monkeypatch):
 
 
 def test_jobs_default_to_the_cores(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(5))
     assert DemoConfig().processes == 5
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    assert DemoConfig().processes == 7
     assert DemoConfig(jobs=2).processes == 2
 
 

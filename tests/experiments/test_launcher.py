@@ -17,7 +17,7 @@ FAKE = """
 import json, os, signal, sys, time
 from pathlib import Path
 
-config = json.loads(sys.stdin.read())
+config = json.loads(sys.stdin.readline())
 task, directory = config["task"], Path(config["output"])
 
 def status(state, steps):

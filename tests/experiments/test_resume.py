@@ -79,7 +79,7 @@ def test_interrupted_again_and_again(config):
     train(config)
     assert_complete(config)
     evaluations = [int(row["steps"]) for row in read(config.directory / "evaluations.csv")]
-    assert evaluations == [4 * ROLLOUT * index for index in range(1, 5)]
+    assert evaluations == [4 * ROLLOUT * index for index in range(1, 6)], "the last one after the last update"
 
 
 def test_episodes_of_lost_steps_are_taken_back(config):
@@ -121,12 +121,13 @@ def test_sigkill_at_random_moments(config):
     long = replace(config, steps=60 * ROLLOUT, eval_every=0)
     while kills < 3:
         process = subprocess.Popen(worker, stdin=subprocess.PIPE, text=True)
-        process.stdin.write(long.to_json())
-        process.stdin.close()
+        process.stdin.write(json.dumps(long.to_dict()) + "\n")
+        process.stdin.flush()
         wait_for_steps(long, (kills + 1) * 12 * ROLLOUT, process)
         time.sleep(draw.uniform(0, 0.1))
         process.kill()
         process.wait()
+        process.stdin.close()
         kills += 1
     train(long)
     assert_complete(long)
@@ -142,3 +143,52 @@ def wait_for_steps(config, steps, process):
             return
         time.sleep(0.01)
     raise AssertionError("the run ended before it could be killed")
+
+
+def test_two_processes_do_not_write_one_run(config):
+    directory = RunDirectory(config.directory)
+    with directory.locked(), pytest.raises(FileExistsError, match="another process is training in"):
+        train(config)
+    assert not directory.config.exists()
+    train(config)
+    assert_complete(config)
+
+
+def test_a_worker_ends_with_its_launcher(config):
+    long = replace(config, steps=10_000 * ROLLOUT)
+    process = subprocess.Popen([sys.executable, "-m", "revd.experiments.worker"], stdin=subprocess.PIPE, text=True)
+    process.stdin.write(json.dumps(long.to_dict()) + "\n")
+    process.stdin.flush()
+    wait_for_steps(long, ROLLOUT, process)
+    process.stdin.close()  # what the system does with a launcher's pipes when it is killed
+    process.wait(timeout=30)
+    status = RunDirectory(long.directory).read_status()
+    assert (status.state, status.error) == ("failed", "stopped by the user")
+
+
+def test_a_run_that_died_after_its_last_step_is_finished_as_it_was(config):
+    train(config)
+    directory = RunDirectory(config.directory)
+    before = directory.read_status()
+    directory.write_status(replace(before, state="running"))
+    train(config)
+    after = directory.read_status()
+    assert (after.state, after.steps) == ("finished", before.steps)
+    assert after.episode_return == pytest.approx(before.episode_return)
+
+
+def test_a_fine_tuned_run_goes_on_without_its_source(config, tmp_path):
+    source = replace(config, output=tmp_path / "source", steps=ROLLOUT)
+    train(source)
+    tuned = replace(config, init_from=source.directory)
+    interrupted(tuned, 8 * ROLLOUT)
+    source.directory.rename(tmp_path / "moved")
+    train(tuned)
+    assert_complete(tuned)
+
+
+def test_another_normalisation_than_the_sources_is_refused(config, tmp_path):
+    train(replace(config, output=tmp_path / "source", steps=ROLLOUT))
+    with pytest.raises(ValueError, match="another normalisation of observations"):
+        train(replace(config, normalize="none", init_from=tmp_path / "source"))
+    assert not config.directory.exists()

@@ -1,4 +1,5 @@
 import io
+import json
 import os
 import runpy
 import signal
@@ -21,10 +22,19 @@ def test_the_worker_reads_its_config_and_turns_termination_into_an_interrupt(mon
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr("revd.experiments.run.train", train)
-    monkeypatch.setattr("sys.stdin", io.StringIO(config.to_json()))
+    monkeypatch.setattr("threading.Thread.start", lambda thread: None)
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(config.to_dict()) + "\n"))
     try:
         with pytest.raises(KeyboardInterrupt):
             runpy.run_path(worker.__file__, run_name="__main__")
     finally:
         signal.signal(signal.SIGTERM, before)
     assert trained == [config]
+
+
+def test_the_end_of_the_launcher_ends_the_worker(monkeypatch):
+    signals = []
+    monkeypatch.setattr("os.kill", lambda process, number: signals.append((process, number)))
+    monkeypatch.setattr("sys.stdin", io.StringIO("a line\nanother\n"))
+    worker._end_with_launcher()
+    assert signals == [(os.getpid(), signal.SIGTERM)]

@@ -243,7 +243,7 @@ def test_preceding_distances_without_batch() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: neighbor_distances(x, k=0), "k must be at least 1, got 0"),
+        (lambda x: neighbor_distances(x, k=0), "k must be an integer of at least 1, got 0"),
         (lambda x: neighbor_distances(x, k=6), "k = 6 .* only 5 points of x besides each itself"),
         (lambda x: neighbor_distances(x[:, :0], k=1), "only 0 points"),
         (lambda x: neighbor_distances(x, x[:, :4], k=5), "k = 5 .* only 4 points of y"),
@@ -255,7 +255,7 @@ def test_preceding_distances_without_batch() -> None:
         (lambda x: neighbor_distances(x, k=1, x_lengths=torch.tensor([1.0, 2.0])), "x_lengths must be integers"),
         (lambda x: neighbor_distances(x, k=1, x_lengths=torch.tensor([1, 7])), r"x_lengths must lie in 0 … 6, got 1"),
         (lambda x: neighbor_distances(x, x, k=1, y_lengths=torch.tensor([-1, 2])), "y_lengths must lie in 0 … 6"),
-        (lambda x: preceding_distances(x, x, k=0, visible=torch.zeros(2, 6)), "k must be at least 1"),
+        (lambda x: preceding_distances(x, x, k=0, visible=torch.zeros(2, 6)), "k must be an integer of at least 1"),
         (lambda x: preceding_distances(x, x, k=1, visible=torch.zeros(2)), r"visible must have shape \(2, 6\)"),
     ],
 )

@@ -83,9 +83,15 @@ def test_misspelt_parameter_names_the_nearest():
         make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, parameters={"n_stepss": 3})
 
 
-@pytest.mark.parametrize("parameters", [{"n_steps": "many"}, {"n_steps": 0}])
-def test_impossible_values_are_value_errors(parameters):
-    with pytest.raises(ValueError, match="cannot be built with"):
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_steps": "many"}, "n_steps of ppo must be a number, as its default 2048, got 'many'"),
+        ({"n_steps": 0}, "cannot be built with"),
+    ],
+)
+def test_impossible_values_are_value_errors(parameters, message):
+    with pytest.raises(ValueError, match=message):
         make_algorithm("ppo", make_vec_env("CartPole-v1", n_envs=2), seed=0, parameters=parameters)
 
 

@@ -28,7 +28,7 @@ def messages(*balances: Balance, undecayed: Balance | None = None) -> list[str]:
 def test_share_and_ratio() -> None:
     bonus = np.array([[1.0, -1.0], [3.0, 1.0]])
     extrinsic = np.array([[0.0, -2.0], [0.0, 0.0]])
-    balance = Balance.of(bonus, extrinsic)
+    balance = Balance.of(bonus, extrinsic, varies=True)
     assert balance.share == pytest.approx(6 / 8)
     assert balance.std_ratio == pytest.approx(bonus.std() / extrinsic.std())
 
@@ -36,16 +36,16 @@ def test_share_and_ratio() -> None:
 @pytest.mark.parametrize("constant", [0.0, -1.0, 0.1, 1e6])
 def test_a_constant_reward_has_no_ratio(constant: float) -> None:
     extrinsic = np.full((128, 10), constant, dtype=np.float32)
-    assert Balance.of(np.random.default_rng(0).random((128, 10)), extrinsic).std_ratio is None
+    assert Balance.of(np.random.default_rng(0).random((128, 10)), extrinsic, varies=False).std_ratio is None
 
 
 def test_a_small_but_varying_reward_has_a_ratio() -> None:
-    assert Balance.of(np.array([[1.0, 2.0]]), np.array([[0.0, 1e-9]])).std_ratio == pytest.approx(1e9)
+    assert Balance.of(np.array([[1.0, 2.0]]), np.array([[0.0, 1e-9]]), varies=True).std_ratio == pytest.approx(1e9)
 
 
 def test_nothing_against_nothing_is_a_share_of_zero() -> None:
     nothing = np.zeros((4, 2))
-    assert Balance.of(nothing, nothing) == Balance(share=0.0, std_ratio=None)
+    assert Balance.of(nothing, nothing, varies=True) == Balance(share=0.0, std_ratio=None)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,13 @@ def test_negligible_for_twenty_rollouts_warns_once() -> None:
     assert "Raise weight" in message
     assert "normalize='rms'" in message
     assert len(messages(*[NEGLIGIBLE] * 60)) == 1
+
+
+def test_before_the_first_payment_nothing_is_negligible() -> None:
+    unpaid = Balance(share=0.0, std_ratio=0.0)
+    assert messages(*[unpaid] * 100) == []
+    assert len(messages(*[unpaid] * 100, *[NEGLIGIBLE] * 20)) == 1
+    assert len(messages(NEGLIGIBLE, *[unpaid] * 19)) == 1, "once it has been paid, nothing is too little"
 
 
 def test_drowning_for_twenty_rollouts_warns_once() -> None:

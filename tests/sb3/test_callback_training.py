@@ -8,11 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from stable_baselines3 import A2C, DQN, SAC, TD3
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.callbacks import (
     BaseCallback,
     CallbackList,
@@ -469,12 +470,48 @@ def test_an_instance_is_used_as_it_is() -> None:
     assert int(reward.calls) == 3
 
 
-@pytest.mark.parametrize("parameters", [{"k": 3}, {"normalize": "rms"}])
-def test_an_instance_takes_no_parameters(parameters: dict[str, Any]) -> None:
+def test_an_instance_takes_no_parameters_of_its_own() -> None:
     env = counting_envs(2)
     reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2)
     with pytest.raises(ValueError, match="belong into the RE3 instance"):
-        IntrinsicRewardCallback(reward, **parameters)
+        IntrinsicRewardCallback(reward, k=3)
+
+
+def test_the_callbacks_own_normalize_reaches_an_instance() -> None:
+    env = counting_envs(2)
+    reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2, k=2)
+    IntrinsicRewardCallback(reward, normalize="rms")
+    assert (reward.config.normalize, reward.config.k) == ("rms", 2)
+    IntrinsicRewardCallback(reward)
+    assert reward.config.normalize == "rms", "what the instance was made with stays"
+
+
+@pytest.mark.parametrize("name", ["weight", "extrinsic_weight"])
+@pytest.mark.parametrize("value", ["0.1", None, True, -1, float("nan"), float("inf")])
+def test_weights_are_numbers(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a number of at least 0"):
+        IntrinsicRewardCallback("revd", **{name: value})
+
+
+def test_a_constant_reward_under_vecnormalize_carries_no_signal() -> None:
+    """VecNormalize's scale drifts, so that a constant reward looks as if it varied."""
+    env = VecNormalize(gym_vector("MountainCar-v0", 2))
+    callback = IntrinsicRewardCallback("revd", weight=10.0)
+    PPO("MlpPolicy", env, n_steps=16, n_epochs=1, batch_size=16, device="cpu").learn(32 * 22, callback=callback)
+    assert callback.latest["bonus_share"] > 0
+    assert "std_ratio" not in callback.latest
+
+
+def gym_vector(task: str, n_envs: int) -> DummyVecEnv:
+    return DummyVecEnv([lambda: gym.make(task)] * n_envs)
+
+
+def test_a_warm_up_is_not_called_negligible() -> None:
+    """Nothing is paid until the statistics are there; a warning that says so would be one too many."""
+    env = counting_envs(1)
+    callback = IntrinsicRewardCallback("re3", normalize_observations=True, warmup=10_000, k=2)
+    A2C("MlpPolicy", env, n_steps=4, device="cpu").learn(4 * 30, callback=callback)
+    assert callback.latest["bonus_mean"] == 0
 
 
 def test_an_instance_for_another_environment_is_refused() -> None:

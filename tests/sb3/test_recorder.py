@@ -191,10 +191,10 @@ def test_terminal_observations_are_copied() -> None:
 def test_what_is_recorded_does_not_change_with_the_environments_arrays() -> None:
     recorder = RolloutRecorder()
     rewards, dones = np.array([1.0, 2.0], np.float32), np.array([False, True])
-    recorder.step(rewards, dones, [{}, {"terminal_observation": np.zeros(1)}])
+    recorder.step(rewards, dones, [{}, {"terminal_observation": np.zeros(1)}], rewards)
     rewards += 10
     dones[:] = False
-    recorder.step(rewards, dones, [{}, {}])
+    recorder.step(rewards, dones, [{}, {}], rewards)
     assert recorder.n_steps == 2
     assert recorder.rewards.dtype == np.float32
     assert recorder.rewards.tolist() == [[1, 2], [11, 12]]
@@ -207,9 +207,9 @@ def test_a_missing_terminal_observation_is_warned_about_once() -> None:
     recorder = RolloutRecorder()
     ended = np.array([True])
     with pytest.warns(UserWarning, match=r"no infos\[i\]\['terminal_observation'\]"):
-        recorder.step(np.zeros(1), ended, [{}])
-    recorder.step(np.zeros(1), ended, [{}])  # a second warning would be an error here
-    recorder.step(np.zeros(1), ended, [{}])
+        recorder.step(np.zeros(1), ended, [{}], np.zeros(1))
+    recorder.step(np.zeros(1), ended, [{}], np.zeros(1))  # a second warning would be an error here
+    recorder.step(np.zeros(1), ended, [{}], np.zeros(1))
     assert recorder.rollout(counted_model(3)).next_observations.flatten().tolist() == [1, 2, 3]
 
 
