@@ -66,7 +66,7 @@ class TrainConfig:
     """Probability with which each step's reward is hidden from the agent; reported returns are untouched."""
     network: Network = "sb3"
     """Networks of the policy: SB3's own, or the paper's (separate for policy and value)."""
-    batch_norm: BatchNorm = "eval"
+    batch_norm: BatchNorm = "off"
     """BatchNorm after the convolutions of the paper's network: trained, always in eval mode, or left out."""
     weight: float = 0.1
     """Weight of the bonus in the first rollout."""

@@ -22,9 +22,7 @@ DENSE = 512
 HIDDEN = (64, 64)
 
 
-def paper_policy(
-    observation_space: spaces.Space[Any], *, batch_norm: BatchNorm = "train"
-) -> tuple[str, dict[str, Any]]:
+def paper_policy(observation_space: spaces.Space[Any], *, batch_norm: BatchNorm = "off") -> tuple[str, dict[str, Any]]:
     """
     The name and the parameters of the paper's policy for a space, JSON's types only.
 
@@ -51,7 +49,7 @@ class PaperCNN(BaseFeaturesExtractor):
     different networks; `"eval"` never uses the statistics of a batch, and `"off"` leaves the layers out.
     """
 
-    def __init__(self, observation_space: spaces.Box, batch_norm: BatchNorm = "train") -> None:
+    def __init__(self, observation_space: spaces.Box, batch_norm: BatchNorm = "off") -> None:
         super().__init__(observation_space, DENSE)
         _check_batch_norm(batch_norm)
         self.convolutions = nn.Sequential(
@@ -91,7 +89,7 @@ class PaperCnnPolicy(ActorCriticCnnPolicy):
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         lr_schedule: Schedule,
-        batch_norm: BatchNorm = "train",
+        batch_norm: BatchNorm = "off",
         **options: Any,
     ) -> None:
         networks = {
