@@ -1,8 +1,7 @@
-"""Exact k-nearest-neighbour distances: the hot path of every k-NN reward.
+"""Exact k-nearest-neighbour distances, as the rewards ask for them.
 
-All searches end in `_nearest`, the one place that knows how distances are computed and how memory is bounded.
-Distances are direct differences, never the expanded form |x|^2 - 2xy + |y|^2, which cancels on near-duplicate states.
-Values only: nothing here is differentiable.
+All searches end in `revd.functional.nearest`, the one place that knows how distances are computed and how memory is
+bounded. Values only: nothing here is differentiable.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-#: Distances held at once by one search (float32, so 16 MiB), however long the episodes are.
-TILE_ELEMENTS = 4_194_304
+from revd.functional.nearest import nearest as search
 
 
 def neighbor_distances(
@@ -48,7 +46,7 @@ def neighbor_distances(
     y_counts = x_counts if own else _lengths("y_lengths", y_lengths, y)
     visible = _visible(x_counts, y_counts, x.shape[-2], y.shape[-2], x.device)
     batch = x.shape[:-2]
-    nearest = _nearest(_flat(x), _flat(y), k, visible=visible, skip_own=own)
+    nearest = search(_flat(x), _flat(y), k, visible=visible, skip_own=own)
     return nearest.reshape(*batch, x.shape[-2], k)
 
 
@@ -101,35 +99,10 @@ def preceding_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor) -> Ten
     limits = visible.reshape(-1, x.shape[-2]).to(x.device)
     nearest = x.new_full((*x.shape[:-1], k), torch.inf)
     if found > 0:
-        nearest[..., :found] = _nearest(_flat(x), _flat(y), found, visible=limits, skip_own=False).reshape(
+        nearest[..., :found] = search(_flat(x), _flat(y), found, visible=limits, skip_own=False).reshape(
             *x.shape[:-1], found
         )
     return nearest
-
-
-@torch.no_grad()
-def _nearest(x: Tensor, y: Tensor, k: int, *, visible: Tensor | None, skip_own: bool) -> Tensor:
-    """K smallest distances from (b, n, d) to (b, m, d), tile by tile.
-
-    Point i of batch b sees columns 0 … visible[b, i] - 1 (all of them when None), column i left out if `skip_own`.
-    """
-    batches, n, _ = x.shape
-    m = y.shape[1]
-    out = x.new_empty(batches, n, k)
-    batch_step = max(1, min(batches, TILE_ELEMENTS // max(1, m * min(n, 64))))
-    row_step = max(1, TILE_ELEMENTS // max(1, batch_step * m))
-    columns = torch.arange(m, device=x.device)
-    for b in range(0, batches, batch_step):
-        batch = slice(b, b + batch_step)
-        for r in range(0, n, row_step):
-            rows = slice(r, min(r + row_step, n))
-            tile = torch.cdist(x[batch, rows], y[batch], compute_mode="donot_use_mm_for_euclid_dist")
-            if skip_own:
-                tile.diagonal(offset=r, dim1=1, dim2=2).fill_(torch.inf)
-            if visible is not None:
-                tile.masked_fill_(columns >= visible[batch, rows, None], torch.inf)
-            out[batch, rows] = tile.topk(k, dim=-1, largest=False, sorted=True).values
-    return out
 
 
 def _visible(x_counts: Tensor | None, y_counts: Tensor | None, n: int, m: int, device: torch.device) -> Tensor | None:
@@ -166,9 +139,11 @@ def _lengths(name: str, lengths: Tensor | None, points: Tensor) -> Tensor | None
         raise ValueError(
             f"{name} must be integers of shape {tuple(points.shape[:-2])}, got {lengths.dtype} {tuple(lengths.shape)}"
         )
-    if lengths.numel() and (int(lengths.min()) < 0 or int(lengths.max()) > points.shape[-2]):
-        raise ValueError(f"{name} must lie in 0 … {points.shape[-2]}, got {int(lengths.min())} … {int(lengths.max())}")
-    return lengths.reshape(-1)
+    shortest, longest = (int(lengths.min()), int(lengths.max())) if lengths.numel() else (0, 0)
+    if shortest < 0 or longest > points.shape[-2]:
+        raise ValueError(f"{name} must lie in 0 … {points.shape[-2]}, got {shortest} … {longest}")
+    # Where every row counts, nothing needs to be hidden.
+    return None if shortest == points.shape[-2] else lengths.reshape(-1)
 
 
 def _check_k(k: int, available: int, what: str) -> None:

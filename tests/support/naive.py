@@ -107,7 +107,8 @@ class NaiveSegments:
                 if length > 0:
                     states = steps.phi[:length, env]
                     segments.append((env, list(range(length)), states, 0, self.previous[env]))
-                    self.previous[env] = states
+                    if length >= self.k:
+                        self.previous[env] = states
                 continue
             for paid, ended in true_episodes(list(steps.dones[:length, env])):
                 carried = self.running[env]

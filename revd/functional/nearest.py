@@ -1,0 +1,159 @@
+"""The search behind every neighbour function: exact, in bounded memory, on near-duplicates too.
+
+On the CPU a matrix product finds a few candidates for each point, whose distances are then computed from direct
+differences. The product form |x|^2 - 2xy + |y|^2 cancels where points are close, so a bound on its rounding error
+decides for each point whether a column that was left out could have been nearer; where it could, all its distances
+are computed directly. Elsewhere, and where the product is allowed less than float32 precision, everything is computed
+directly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+#: Numbers held at once by one search (float32, so 512 KiB, which a processor's cache holds) …
+TILE_ELEMENTS = 131_072
+#: … but at least so many rows against all columns, since a product of a few rows is slow.
+TILE_ROWS = 64
+#: Candidates beyond the k asked for: the more, the fewer points must be searched directly.
+SPARE = 3
+#: Columns in a group: the k smallest of a row lie in the k groups with the smallest minima.
+GROUP = 32
+
+_ROUNDING = torch.finfo(torch.float32).eps / 2
+
+
+@torch.no_grad()
+def nearest(x: Tensor, y: Tensor, k: int, *, visible: Tensor | None, skip_own: bool) -> Tensor:
+    """Distances from (b, n, d) to the k nearest of (b, m, d), ascending, tile by tile.
+
+    Point i of batch b sees columns 0 … visible[b, i] - 1 (all of them when None), column i left out if `skip_own`.
+    """
+    batches, n, d = x.shape
+    m = y.shape[1]
+    out = x.new_empty(batches, n, k)
+    row_size = max(1, m, (k + SPARE) * d)
+    row_step = max(TILE_ROWS, TILE_ELEMENTS // row_size)
+    batch_step = max(1, row_step // max(n, 1))
+    certify = _product_is_precise(x) and m > k + SPARE + skip_own
+    for b in range(0, batches, batch_step):
+        batch = slice(b, b + batch_step)
+        columns = _Columns.of(y[batch], None if visible is None else visible[batch]) if certify else None
+        for r in range(0, n, row_step):
+            rows = slice(r, r + row_step)
+            limits = None if visible is None else visible[batch, rows]
+            first = r if skip_own else None
+            if columns is None:
+                out[batch, rows] = _direct(x[batch, rows], y[batch], k, limits, first)
+            else:
+                out[batch, rows] = _certified(x[batch, rows], columns, k, limits, first)
+    return out
+
+
+class _Columns(NamedTuple):
+    """What all rows of a batch are compared with: points, and the same about their mean, with squared norms."""
+
+    points: Tensor
+    center: Tensor
+    centred: Tensor
+    square: Tensor
+
+    @classmethod
+    def of(cls, points: Tensor, visible: Tensor | None) -> _Columns:
+        if visible is not None:
+            # Padding may hold anything; columns that no row sees must not reach the mean.
+            hidden = torch.arange(points.shape[1], device=points.device) >= visible.amax(dim=1, keepdim=True)
+            points = points.masked_fill(hidden[..., None], 0.0)
+        center = points.mean(dim=1, keepdim=True)
+        centred = points - center
+        return cls(points, center, centred, centred.square().sum(dim=-1))
+
+
+def _direct(x: Tensor, y: Tensor, k: int, limits: Tensor | None, first: int | None) -> Tensor:
+    """All distances from direct differences. `first` is the column of the first row's own entry."""
+    distances = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    return _hide(distances, limits, first).topk(k, dim=-1, largest=False, sorted=True).values
+
+
+def _certified(x: Tensor, y: _Columns, k: int, limits: Tensor | None, first: int | None) -> Tensor:
+    """Candidates from a matrix product, their distances from direct differences, and a proof for each row."""
+    dimension = x.shape[-1]
+    centred = x - y.center
+    square = centred.square().sum(dim=-1)
+    # |x|^2 is the same along a row, so candidates are found without it.
+    product = torch.baddbmm(y.square[:, None], centred, y.centred.mT, alpha=-2)
+    found, columns = _smallest(_hide(product, limits, first), k + SPARE)
+    distances = _differences(x, y.points, columns).masked_fill_(found == torch.inf, torch.inf)
+    distances = distances.topk(k, dim=-1, largest=False, sorted=True).values
+    # No column left out is nearer than this.
+    outside = found.amax(dim=-1) + square - _error_bound(square, y.square, dimension)
+    proven = outside >= distances[..., -1].square() * (1 + (dimension + 4) * _ROUNDING)
+    proven |= torch.isinf(found).any(dim=-1)  # fewer columns are visible than candidates were taken
+    return _search_rows(distances, ~proven, x, y.points, limits, first)
+
+
+def _error_bound(x_square: Tensor, y_square: Tensor, dimension: int) -> Tensor:
+    """How far the product form may be from the squared distance of any column, (b, rows).
+
+    A dot product of length d in float32 is off by at most d u |x| |y| (u the unit roundoff, with or without fused
+    multiply-add); the two squared norms, the three sums and the centring add the rest. 1.01 covers second-order terms.
+    """
+    size = x_square.sqrt() + y_square.amax(dim=-1, keepdim=True).sqrt()
+    bound: Tensor = 1.01 * (dimension + 8) * _ROUNDING * size.square()
+    return bound
+
+
+def _search_rows(
+    distances: Tensor, rows: Tensor, x: Tensor, y: Tensor, limits: Tensor | None, first: int | None
+) -> Tensor:
+    """Replace the marked rows by a direct search."""
+    for batch in rows.any(dim=1).nonzero()[:, 0].tolist():
+        marked = rows[batch].nonzero()[:, 0]
+        tile = torch.cdist(x[batch, marked], y[batch], compute_mode="donot_use_mm_for_euclid_dist")
+        if first is not None:
+            tile[torch.arange(len(marked)), first + marked] = torch.inf
+        if limits is not None:
+            tile.masked_fill_(torch.arange(y.shape[1]) >= limits[batch, marked, None], torch.inf)
+        distances[batch, marked] = tile.topk(distances.shape[-1], dim=-1, largest=False, sorted=True).values
+    return distances
+
+
+def _differences(x: Tensor, y: Tensor, columns: Tensor) -> Tensor:
+    """Distances from (b, n, d) to the chosen rows of (b, m, d), (b, n, c), from direct differences."""
+    batches, _, d = x.shape
+    offsets = torch.arange(batches, device=x.device)[:, None, None] * y.shape[1]
+    chosen = y.reshape(-1, d).index_select(0, (columns + offsets).reshape(-1))
+    distances: Tensor = torch.linalg.vector_norm(chosen.view(*columns.shape, d) - x[:, :, None], dim=-1)
+    return distances
+
+
+def _smallest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k smallest of each row and their columns, in any order."""
+    groups = values.shape[-1] // GROUP
+    if groups < 2 * k:
+        found = values.topk(k, dim=-1, largest=False, sorted=False)
+        return found.values, found.indices
+    grouped = values[..., : groups * GROUP].unflatten(-1, (groups, GROUP))
+    best = grouped.amin(dim=-1).topk(k, dim=-1, largest=False, sorted=False).indices
+    columns = best[..., None] * GROUP + torch.arange(GROUP, device=values.device)
+    rest = torch.arange(groups * GROUP, values.shape[-1], device=values.device)
+    columns = torch.cat([columns.flatten(-2), rest.expand(*best.shape[:-1], -1)], dim=-1)
+    found = values.gather(-1, columns).topk(k, dim=-1, largest=False, sorted=False)
+    return found.values, columns.gather(-1, found.indices)
+
+
+def _hide(values: Tensor, limits: Tensor | None, first: int | None) -> Tensor:
+    """Set to inf what a row may not see: its own column, and columns from its limit on."""
+    if first is not None:
+        values.diagonal(offset=first, dim1=1, dim2=2).fill_(torch.inf)
+    if limits is not None:
+        values.masked_fill_(torch.arange(values.shape[-1], device=values.device) >= limits[..., None], torch.inf)
+    return values
+
+
+def _product_is_precise(x: Tensor) -> bool:
+    """Whether a matrix product here is one of float32 throughout, for which the error bound holds."""
+    return x.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
