@@ -3,15 +3,15 @@
 from revd.functional.counts import pseudo_counts
 from revd.functional.discrepancy import discrepancy, spread
 from revd.functional.divergence import divergence_from_distances, renyi_divergence
-from revd.functional.neighbors import episode_distances, neighbor_distances, preceding_distances
+from revd.functional.neighbors import episode_distances, neighbor_distances, visible_distances
 
 __all__ = [
     "discrepancy",
     "divergence_from_distances",
     "episode_distances",
     "neighbor_distances",
-    "preceding_distances",
     "pseudo_counts",
     "renyi_divergence",
     "spread",
+    "visible_distances",
 ]

@@ -27,10 +27,10 @@ _ROUNDING = torch.finfo(torch.float32).eps / 2
 
 
 @torch.no_grad()
-def nearest(x: Tensor, y: Tensor, k: int, *, visible: Tensor | None, skip_own: bool) -> Tensor:
+def nearest(x: Tensor, y: Tensor, k: int, *, visible: Tensor | None = None, own: Tensor | None = None) -> Tensor:
     """Distances from (b, n, d) to the k nearest of (b, m, d), ascending, tile by tile.
 
-    Point i of batch b sees columns 0 … visible[b, i] - 1 (all of them when None), column i left out if `skip_own`.
+    Point i of batch b sees columns 0 … visible[b, i] - 1 (all of them when None), less its own, which is own[b, i].
     """
     batches, n, d = x.shape
     m = y.shape[1]
@@ -38,18 +38,19 @@ def nearest(x: Tensor, y: Tensor, k: int, *, visible: Tensor | None, skip_own: b
     row_size = max(1, m, (k + SPARE) * d)
     row_step = max(TILE_ROWS, TILE_ELEMENTS // row_size)
     batch_step = max(1, row_step // max(n, 1))
-    certify = _product_is_precise(x) and m > k + SPARE + skip_own
+    certify = _product_is_precise(x) and m > k + SPARE + (own is not None)
     for b in range(0, batches, batch_step):
         batch = slice(b, b + batch_step)
         columns = _Columns.of(y[batch], None if visible is None else visible[batch]) if certify else None
         for r in range(0, n, row_step):
             rows = slice(r, r + row_step)
-            limits = None if visible is None else visible[batch, rows]
-            first = r if skip_own else None
+            hidden = _Hidden(
+                None if visible is None else visible[batch, rows], None if own is None else own[batch, rows]
+            )
             if columns is None:
-                out[batch, rows] = _direct(x[batch, rows], y[batch], k, limits, first)
+                out[batch, rows] = _direct(x[batch, rows], y[batch], k, hidden)
             else:
-                out[batch, rows] = _certified(x[batch, rows], columns, k, limits, first)
+                out[batch, rows] = _certified(x[batch, rows], columns, k, hidden)
     return out
 
 
@@ -72,27 +73,47 @@ class _Columns(NamedTuple):
         return cls(points, center, centred, centred.square().sum(dim=-1))
 
 
-def _direct(x: Tensor, y: Tensor, k: int, limits: Tensor | None, first: int | None) -> Tensor:
-    """All distances from direct differences. `first` is the column of the first row's own entry."""
+class _Hidden(NamedTuple):
+    """What the rows of a tile, (b, r), may not see: columns from their limit on, and their own."""
+
+    limits: Tensor | None
+    own: Tensor | None
+
+    def hide(self, values: Tensor) -> Tensor:
+        """Set to inf in (b, r, m) what a row may not see."""
+        if self.own is not None:
+            values.scatter_(-1, self.own[..., None], torch.inf)
+        if self.limits is not None:
+            columns = torch.arange(values.shape[-1], device=values.device)
+            values.masked_fill_(columns >= self.limits[..., None], torch.inf)
+        return values
+
+    def rows(self, batch: int, rows: Tensor) -> _Hidden:
+        """The same for some rows of one batch, (1, rows)."""
+        return _Hidden(*(None if part is None else part[batch, rows][None] for part in self))
+
+
+def _direct(x: Tensor, y: Tensor, k: int, hidden: _Hidden) -> Tensor:
+    """All distances from direct differences."""
     distances = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
-    return _hide(distances, limits, first).topk(k, dim=-1, largest=False, sorted=True).values
+    return hidden.hide(distances).topk(k, dim=-1, largest=False, sorted=True).values
 
 
-def _certified(x: Tensor, y: _Columns, k: int, limits: Tensor | None, first: int | None) -> Tensor:
+def _certified(x: Tensor, y: _Columns, k: int, hidden: _Hidden) -> Tensor:
     """Candidates from a matrix product, their distances from direct differences, and a proof for each row."""
     dimension = x.shape[-1]
     centred = x - y.center
     square = centred.square().sum(dim=-1)
     # |x|^2 is the same along a row, so candidates are found without it.
     product = torch.baddbmm(y.square[:, None], centred, y.centred.mT, alpha=-2)
-    found, columns = _smallest(_hide(product, limits, first), k + SPARE)
+    found, columns = _smallest(hidden.hide(product), k + SPARE)
     distances = _differences(x, y.points, columns).masked_fill_(found == torch.inf, torch.inf)
     distances = distances.topk(k, dim=-1, largest=False, sorted=True).values
     # No column left out is nearer than this.
     outside = found.amax(dim=-1) + square - _error_bound(square, y.square, dimension)
     proven = outside >= distances[..., -1].square() * (1 + (dimension + 4) * _ROUNDING)
     proven |= torch.isinf(found).any(dim=-1)  # fewer columns are visible than candidates were taken
-    return _search_rows(distances, ~proven, x, y.points, limits, first)
+    return _search_rows(distances, ~proven, x, y.points, hidden)
 
 
 def _error_bound(x_square: Tensor, y_square: Tensor, dimension: int) -> Tensor:
@@ -106,18 +127,12 @@ def _error_bound(x_square: Tensor, y_square: Tensor, dimension: int) -> Tensor:
     return bound
 
 
-def _search_rows(
-    distances: Tensor, rows: Tensor, x: Tensor, y: Tensor, limits: Tensor | None, first: int | None
-) -> Tensor:
+def _search_rows(distances: Tensor, rows: Tensor, x: Tensor, y: Tensor, hidden: _Hidden) -> Tensor:
     """Replace the marked rows by a direct search."""
+    k = distances.shape[-1]
     for batch in rows.any(dim=1).nonzero()[:, 0].tolist():
         marked = rows[batch].nonzero()[:, 0]
-        tile = torch.cdist(x[batch, marked], y[batch], compute_mode="donot_use_mm_for_euclid_dist")
-        if first is not None:
-            tile[torch.arange(len(marked)), first + marked] = torch.inf
-        if limits is not None:
-            tile.masked_fill_(torch.arange(y.shape[1]) >= limits[batch, marked, None], torch.inf)
-        distances[batch, marked] = tile.topk(distances.shape[-1], dim=-1, largest=False, sorted=True).values
+        distances[batch, marked] = _direct(x[batch, marked][None], y[batch][None], k, hidden.rows(batch, marked))[0]
     return distances
 
 
@@ -143,15 +158,6 @@ def _smallest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     columns = torch.cat([columns.flatten(-2), rest.expand(*best.shape[:-1], -1)], dim=-1)
     found = values.gather(-1, columns).topk(k, dim=-1, largest=False, sorted=False)
     return found.values, columns.gather(-1, found.indices)
-
-
-def _hide(values: Tensor, limits: Tensor | None, first: int | None) -> Tensor:
-    """Set to inf what a row may not see: its own column, and columns from its limit on."""
-    if first is not None:
-        values.diagonal(offset=first, dim1=1, dim2=2).fill_(torch.inf)
-    if limits is not None:
-        values.masked_fill_(torch.arange(values.shape[-1], device=values.device) >= limits[..., None], torch.inf)
-    return values
 
 
 def _product_is_precise(x: Tensor) -> bool:

@@ -46,8 +46,8 @@ def neighbor_distances(
     y_counts = x_counts if own else _lengths("y_lengths", y_lengths, y)
     visible = _visible(x_counts, y_counts, x.shape[-2], y.shape[-2], x.device)
     batch = x.shape[:-2]
-    nearest = search(_flat(x), _flat(y), k, visible=visible, skip_own=own)
-    return nearest.reshape(*batch, x.shape[-2], k)
+    itself = torch.arange(x.shape[-2], device=x.device).expand(len(_flat(x)), -1) if own else None
+    return search(_flat(x), _flat(y), k, visible=visible, own=itself).reshape(*batch, x.shape[-2], k)
 
 
 def episode_distances(
@@ -76,16 +76,18 @@ def episode_distances(
     return own, other
 
 
-def preceding_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor) -> Tensor:
+def visible_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor, own: Tensor | None = None) -> Tensor:
     """Distances to the k nearest among the first `visible` rows of `y`, a number for every point of `x`.
 
-    This is the causal search of episodic pseudo-counts, where a state may see only what came before it.
+    With what came before it visible to each state, this is the causal search of episodic pseudo-counts; with all rows
+    visible and `own`, the search of an episode's latest states among all of it.
 
     Args:
         x: Points, (..., n, d).
         y: States in order of time, (..., m, d).
         k: Number of neighbours; may exceed m.
         visible: (..., n), how many leading rows of `y` each point sees.
+        own: (..., n), the row of `y` that is the point itself and does not count; None where there is none.
 
     Returns:
         (..., n, k) ascending; missing neighbours are inf.
@@ -93,15 +95,17 @@ def preceding_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor) -> Ten
     x = _points("x", x)
     y = _points("y", y, like=x)
     _check_count(k)
-    if visible.shape != x.shape[:-1]:
-        raise ValueError(f"visible must have shape {tuple(x.shape[:-1])}, got {tuple(visible.shape)}")
+    for name, numbers in (("visible", visible), ("own", visible if own is None else own)):
+        if numbers.shape != x.shape[:-1]:
+            raise ValueError(f"{name} must have shape {tuple(x.shape[:-1])}, got {tuple(numbers.shape)}")
     found = min(k, y.shape[-2])
-    limits = visible.reshape(-1, x.shape[-2]).to(x.device)
+    limits, itself = (
+        None if numbers is None else numbers.reshape(-1, x.shape[-2]).to(x.device) for numbers in (visible, own)
+    )
     nearest = x.new_full((*x.shape[:-1], k), torch.inf)
     if found > 0:
-        nearest[..., :found] = search(_flat(x), _flat(y), found, visible=limits, skip_own=False).reshape(
-            *x.shape[:-1], found
-        )
+        distances = search(_flat(x), _flat(y), found, visible=limits, own=itself)
+        nearest[..., :found] = distances.reshape(*x.shape[:-1], found)
     return nearest
 
 

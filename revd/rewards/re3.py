@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from revd.functional import neighbor_distances
 from revd.rewards.config import NeighborConfig, RewardConfig
 from revd.rewards.neighbors import NeighborReward
 
@@ -48,8 +47,7 @@ class RE3(NeighborReward):
         """Pay every segment of the rollout."""
         mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
-            own = neighbor_distances(segments.current, k=self.config.k, x_lengths=segments.lengths)
-            segments.put(mu_k, segments.of_new(own[..., -1]))
+            segments.put(mu_k, segments.own_distances(self.config.k)[..., -1])
         paid = mu_k.isfinite()
         distance = torch.where(paid, mu_k, 0.0)
         self.record(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from revd.functional import discrepancy, divergence_from_distances, episode_distances, spread
+from revd.functional import discrepancy, divergence_from_distances, spread
 from revd.rewards.config import NeighborConfig, RewardConfig, require
 from revd.rewards.neighbors import NeighborReward
 
@@ -63,24 +63,21 @@ class REVD(NeighborReward):
         payments = []
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
             payment = self._pay(segments)
-            segments.put(bonus, segments.of_new(payment.bonus))
+            segments.put(bonus, payment.bonus)
             payments.append(payment)
         self._record(payments)
         return bonus
 
     def _pay(self, segments: Segments) -> _Payment:
         config = self.config
-        own, previous = episode_distances(
-            segments.current,
-            segments.previous,
-            k=config.k,
-            current_lengths=segments.lengths,
-            previous_lengths=segments.previous_lengths,
-        )
+        own, previous = segments.own_distances(config.k), segments.previous_distances(config.k)
         mu_1, mu_k, nu_k = own[..., 0], own[..., -1], previous[..., -1]
-        paid = mu_k.isfinite() & nu_k.isfinite()
+        carried = segments.nearest_carried()
+        self.memory.keep_nearest(segments, carried, mu_1)
+        nearest = torch.cat([carried, mu_1], dim=1)
+        scale = spread(nearest)
         ratio = discrepancy(mu_k, nu_k, eps=config.eps, alpha=config.alpha)
-        scale = spread(mu_1)
+        paid = mu_k.isfinite() & nu_k.isfinite()
         return _Payment(
             bonus=scale[:, None] * ratio if config.scale_by_spread else ratio,
             discrepancy=ratio[paid],
@@ -94,8 +91,8 @@ class REVD(NeighborReward):
                 k=config.k,
                 alpha=config.alpha,
             ),
-            duplicate=mu_1[mu_1.isfinite()] == 0,
-            unpaid=~segments.of_new(paid)[segments.is_new],
+            duplicate=nearest[nearest.isfinite()] == 0,
+            unpaid=~paid[segments.is_new],
         )
 
     def _record(self, payments: list[_Payment]) -> None:
@@ -114,7 +111,7 @@ class REVD(NeighborReward):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Payment:
-    """What a batch of segments is paid, (b, n), and what is reported about it."""
+    """What the new states of a batch of segments are paid, (b, p), and what is reported about it."""
 
     bonus: Tensor
     discrepancy: Tensor

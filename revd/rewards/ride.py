@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from revd.encoders import two_layer_network
-from revd.functional import preceding_distances, pseudo_counts
+from revd.functional import pseudo_counts, visible_distances
 from revd.rewards.actions import ActionModel
 from revd.rewards.config import EmbeddingConfig, RewardConfig, require, require_integer
 from revd.rewards.embedding import EmbeddingReward
@@ -145,7 +145,7 @@ class RIDE(EmbeddingReward):
         for segments in self.memory.segments(phi, rollout):
             # s_{t+1} sees the states before it: what is carried, and the new ones up to s_t.
             visible = (segments.carried[:, None] + segments.offsets + 1) * segments.is_new
-            found = preceding_distances(segments.take(phi_next), segments.current, k=config.k, visible=visible)
+            found = visible_distances(segments.take(phi_next), segments.current, k=config.k, visible=visible)
             segments.put(distances, found)
         self._follow_mean_square(distances[distances.isfinite()].square())
         return pseudo_counts(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from revd.functional import neighbor_distances, visible_distances
+
 if TYPE_CHECKING:
     from revd.rollout import Rollout
 
@@ -31,6 +33,8 @@ class Segments:
         lengths: (b,), how many of the n rows count.
         previous: (b, m, d), the states of the segment before: E~.
         previous_lengths: (b,), how many of the m rows count; 0 where there is none.
+        carried_nearest: (b, c), mu_1 of the carried states among all states before this rollout; inf in padding.
+        running: (b,), whether the segment may go on in the next rollout.
     """
 
     columns: Tensor
@@ -40,6 +44,8 @@ class Segments:
     lengths: Tensor
     previous: Tensor
     previous_lengths: Tensor
+    carried_nearest: Tensor
+    running: Tensor
 
     @property
     def offsets(self) -> Tensor:
@@ -52,10 +58,39 @@ class Segments:
         """(b, p), False for padding."""
         return self.offsets < (self.lengths - self.carried)[:, None]
 
-    def of_new(self, per_state: Tensor) -> Tensor:
-        """From a value for every row, (b, n), the values of the new states, (b, p)."""
-        rows = (self.carried[:, None] + self.offsets).clamp(max=per_state.shape[1] - 1)
-        return per_state.gather(1, rows)
+    @property
+    def rows(self) -> Tensor:
+        """(b, p), the rows of `current` that hold the new states; any row for padding."""
+        return (self.carried[:, None] + self.offsets).clamp(max=self.current.shape[1] - 1)
+
+    @property
+    def new_states(self) -> Tensor:
+        """(b, p, d), the rows of `current` that were added by this rollout."""
+        return self.current.gather(1, self.rows[..., None].expand(-1, -1, self.current.shape[-1]))
+
+    def own_distances(self, k: int) -> Tensor:
+        """mu_1 … mu_k of the new states: (b, p, k), inf where there are not so many others."""
+        if not self.carried.any():
+            return neighbor_distances(self.current, k=k, x_lengths=self.lengths)[:, : self.offsets.shape[1]]
+        visible = self.lengths[:, None] * self.is_new
+        return visible_distances(self.new_states, self.current, k=k, visible=visible, own=self.rows)
+
+    def previous_distances(self, k: int) -> Tensor:
+        """nu_1 … nu_k of the new states: (b, p, k), inf where the segment before has not so many."""
+        if not self.carried.any():
+            counts = {"x_lengths": self.lengths, "y_lengths": self.previous_lengths}
+            return neighbor_distances(self.current, self.previous, k=k, **counts)[:, : self.offsets.shape[1]]
+        visible = self.previous_lengths[:, None] * self.is_new
+        return visible_distances(self.new_states, self.previous, k=k, visible=visible)
+
+    def nearest_carried(self) -> Tensor:
+        """mu_1 of the carried states among all of the segment, (b, c): a new state may be nearer than any before."""
+        most = self.carried_nearest.shape[1]
+        if most == 0:
+            return self.carried_nearest
+        counts = {"x_lengths": self.carried, "y_lengths": self.lengths - self.carried}
+        to_new = neighbor_distances(self.current[:, :most], self.new_states, k=1, **counts)
+        return torch.minimum(self.carried_nearest, to_new[..., 0])
 
     def take(self, per_step: Tensor) -> Tensor:
         """From a value for every step of the rollout, (n_steps, n_envs, …), those of the new states, (b, p, …)."""
@@ -83,15 +118,18 @@ class SegmentMemory(nn.Module, ABC):
         self.k = k
         self.keep_previous = keep_previous
         for name in self.sets:
-            self.register_buffer(name, torch.zeros(n_envs, 0, embedding_size))
+            self.register_buffer(name, torch.zeros(n_envs, 0, 1 if name == "nearest" else embedding_size))
             self.register_buffer(f"{name}_lengths", torch.zeros(n_envs, dtype=torch.int64))
 
-    #: The sets of states kept for each environment.
+    #: What is kept for each environment: sets of states, (n, d), or of numbers about them, (n, 1).
     sets: tuple[str, ...] = ("previous",)
 
     @abstractmethod
     def segments(self, embeddings: Tensor, rollout: Rollout) -> list[Segments]:
         """Cut the rollout, whose embeddings are (n_steps, n_envs, d), and remember its states."""
+
+    def keep_nearest(self, segments: Segments, carried: Tensor, new: Tensor) -> None:
+        """Remember mu_1 of the states of running segments, (b, c) and (b, p), where they are carried on."""
 
     def end_episodes(self) -> None:
         """All environments were reset from outside: what runs ends here."""
@@ -137,6 +175,8 @@ class RolloutMemory(SegmentMemory):
             lengths=lengths,
             previous=previous,
             previous_lengths=previous_lengths,
+            carried_nearest=current.new_zeros(n_envs, 0),
+            running=torch.zeros_like(lengths, dtype=torch.bool),
         )
         if self.keep_previous:
             kept = zip(current, self._recall("previous"), lengths.tolist(), strict=True)
@@ -155,7 +195,7 @@ class EpisodeMemory(SegmentMemory):
         capacity: States of one episode that are kept from rollout to rollout; the oldest are dropped.
     """
 
-    sets = ("previous", "running")
+    sets = ("previous", "running", "nearest")
 
     def __init__(self, n_envs: int, embedding_size: int, *, k: int, keep_previous: bool, capacity: int) -> None:
         super().__init__(n_envs, embedding_size, k=k, keep_previous=keep_previous)
@@ -163,23 +203,39 @@ class EpisodeMemory(SegmentMemory):
 
     def segments(self, embeddings: Tensor, rollout: Rollout) -> list[Segments]:
         """The episodes that have a step in the rollout, in batches of similar length."""
-        running, previous = self._recall("running"), self._recall("previous")
+        running, previous, nearest = (self._recall(name) for name in ("running", "previous", "nearest"))
         pieces: list[_Piece] = []
         for column, (start, stop, ended) in _episodes(rollout):
             states = torch.cat([running[column], embeddings[start:stop, column]])
-            pieces.append(_Piece(column, start, len(running[column]), states, previous[column]))
+            pieces.append(
+                _Piece(column, start, len(running[column]), states, previous[column], nearest[column], not ended)
+            )
             running[column] = states[:0] if ended else states[-self.capacity :]
             if ended:
+                nearest[column] = nearest[column][:0]
                 previous[column] = self._successor(states, previous[column])
-        self._remember("running", running)
-        self._remember("previous", previous)
+        for name, kept in (("running", running), ("previous", previous), ("nearest", nearest)):
+            self._remember(name, kept)
         return [_batch(group, self.k) for group in _similar_lengths(pieces)]
+
+    def keep_nearest(self, segments: Segments, carried: Tensor, new: Tensor) -> None:
+        """Remember mu_1 beside the running episodes, so that the next rollout need not search among carried states.
+
+        Neighbours that the capacity has dropped since still count.
+        """
+        nearest = self._recall("nearest")
+        for index in segments.running.nonzero()[:, 0].tolist():
+            before, length = int(segments.carried[index]), int(segments.lengths[index])
+            states = torch.cat([carried[index, :before], new[index, : length - before]])
+            nearest[int(segments.columns[index])] = states[-self.capacity :, None]
+        self._remember("nearest", nearest)
 
     def end_episodes(self) -> None:
         """Running episodes count as completed."""
         running, previous = self._recall("running"), self._recall("previous")
         self._remember("previous", [self._successor(*pair) for pair in zip(running, previous, strict=True)])
         self._remember("running", [states[:0] for states in running])
+        self._remember("nearest", [values[:0] for values in self._recall("nearest")])
 
     def _successor(self, ended: Tensor, previous: Tensor) -> Tensor:
         """What the next episode is compared with after this one `ended`."""
@@ -204,6 +260,8 @@ class _Piece(NamedTuple):
     carried: int
     states: Tensor
     previous: Tensor
+    nearest: Tensor
+    running: bool
 
 
 def _episodes(rollout: Rollout) -> list[tuple[int, tuple[int, int, bool]]]:
@@ -231,9 +289,11 @@ def _similar_lengths(pieces: list[_Piece]) -> list[list[_Piece]]:
 def _batch(pieces: list[_Piece], k: int) -> Segments:
     current, lengths = pad([piece.states for piece in pieces], rows=k + 1)
     previous, previous_lengths = pad([piece.previous for piece in pieces], rows=k)
-    columns, starts, carried = (
+    nearest, counts = pad([piece.nearest for piece in pieces])
+    beyond = torch.arange(nearest.shape[1], device=nearest.device) >= counts[:, None]
+    columns, starts, carried, running = (
         torch.tensor([getattr(piece, name) for piece in pieces], device=current.device)
-        for name in ("column", "start", "carried")
+        for name in ("column", "start", "carried", "running")
     )
     return Segments(
         columns=columns,
@@ -243,4 +303,6 @@ def _batch(pieces: list[_Piece], k: int) -> Segments:
         lengths=lengths,
         previous=previous,
         previous_lengths=previous_lengths,
+        carried_nearest=nearest[..., 0].masked_fill(beyond, torch.inf),
+        running=running,
     )

@@ -112,3 +112,9 @@ def test_looking_a_task_up_loads_none_of_its_packages():
         "typing",
         "revd",
     }
+
+
+def test_pybullet_is_not_to_be_had_for_newer_pythons(monkeypatch):
+    monkeypatch.setattr("sys.version_info", (3, 12))
+    assert "Python 3.11" in how_to_install(TASKS["bullet/hopper"])
+    assert how_to_install(TASKS["atari/assault"]) == "pip install 'revd[atari]'"

@@ -141,3 +141,13 @@ def test_the_command_leaves_out_defaults():
     assert TrainConfig(task="CartPole-v1", seed=3).command() == "revd train --task CartPole-v1 --seed 3"
     words = shlex.split(FULL.command())
     assert words[words.index("--output") + 1] == "some where/run"
+
+
+def test_what_init_from_gives_needs_an_init_from():
+    with pytest.raises(ValueError, match="init_from, which is not given"):
+        TrainConfig(task="CartPole-v1", init_value=True)
+
+
+def test_sparse_is_a_probability():
+    with pytest.raises(ValueError, match=r"sparse is a probability, inside \[0, 1\], got 1.5"):
+        TrainConfig(task="CartPole-v1", sparse=1.5)

@@ -26,6 +26,11 @@ def direct(x: Tensor, y: Tensor, k: int, visible: Tensor | None, skip_own: bool)
     return distances.sort(dim=-1).values[..., :k].numpy()
 
 
+def itself(x: Tensor) -> Tensor:
+    """Every point's own column in a search among the points themselves."""
+    return torch.arange(x.shape[1]).expand(len(x), -1)
+
+
 def searched_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows of each tile had no proof."""
     counts: list[int] = []
@@ -75,7 +80,7 @@ def test_every_distance_is_that_of_a_direct_search(kind, n, m, d, k, own, ragged
     y = x if own else clouds(kind, m, d, seed + 1)
     k = min(k, y.shape[1] - own)
     limits = torch.randint(0, y.shape[1] + 1, (2, n), generator=torch.Generator().manual_seed(seed)) if ragged else None
-    found = nearest(x, y, k, visible=limits, skip_own=own).numpy()
+    found = nearest(x, y, k, visible=limits, own=itself(x) if own else None).numpy()
     expected = direct(x, y, k, limits, own)
     np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
     finite = np.isfinite(expected)
@@ -85,7 +90,7 @@ def test_every_distance_is_that_of_a_direct_search(kind, n, m, d, k, own, ragged
 
 def test_well_separated_points_need_no_second_search(monkeypatch):
     counts = searched_again(monkeypatch)
-    nearest(clouds("spread", 300, 64, 0), clouds("spread", 300, 64, 1), 3, visible=None, skip_own=False)
+    nearest(clouds("spread", 300, 64, 0), clouds("spread", 300, 64, 1), 3, visible=None)
     assert counts
     assert sum(counts) == 0
 
@@ -93,7 +98,7 @@ def test_well_separated_points_need_no_second_search(monkeypatch):
 def test_points_without_a_proof_are_searched_again(monkeypatch):
     counts = searched_again(monkeypatch)
     x = clouds("regions", 400, 64, 0)
-    found = nearest(x, x, 3, visible=None, skip_own=True)
+    found = nearest(x, x, 3, own=itself(x))
     assert sum(counts) == 800, "the regions are so far apart that the product says nothing about neighbours"
     np.testing.assert_allclose(found, direct(x, x, 3, None, True), rtol=1e-5)
 
@@ -102,7 +107,7 @@ def test_the_proof_is_what_makes_it_right(monkeypatch):
     """Without the second search the same points come out wrong, so the test above could fail."""
     monkeypatch.setattr(module, "_search_rows", lambda distances, *rest: distances)
     x = clouds("regions", 400, 64, 0)
-    error = nearest(x, x, 3, visible=None, skip_own=True).numpy() / direct(x, x, 3, None, True) - 1
+    error = nearest(x, x, 3, own=itself(x)).numpy() / direct(x, x, 3, None, True) - 1
     assert np.abs(error).max() > 1e-3
 
 
@@ -120,15 +125,15 @@ def test_less_precise_products_are_not_used(monkeypatch):
     counts = searched_again(monkeypatch)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
     x = clouds("spread", 100, 8, 0)
-    np.testing.assert_allclose(nearest(x, x, 2, visible=None, skip_own=True), direct(x, x, 2, None, True), rtol=1e-5)
+    np.testing.assert_allclose(nearest(x, x, 2, own=itself(x)), direct(x, x, 2, None, True), rtol=1e-5)
     assert not counts
 
 
 def test_garbage_in_padding_reaches_nothing():
     x = clouds("spread", 60, 8, 0)
     limits = torch.full((2, 60), 40)
-    expected = nearest(x, x, 2, visible=limits, skip_own=True)
+    expected = nearest(x, x, 2, visible=limits, own=itself(x))
     spoilt = x.clone()
     spoilt[:, 40:] = torch.nan
-    found = nearest(spoilt, spoilt, 2, visible=limits, skip_own=True)
+    found = nearest(spoilt, spoilt, 2, visible=limits, own=itself(x))
     assert torch.equal(found[:, :40], expected[:, :40])

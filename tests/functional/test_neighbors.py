@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import revd.functional.nearest as module
 from revd import episode_distances, neighbor_distances
-from revd.functional import preceding_distances
+from revd.functional import visible_distances
 from tests.support import naive
 
 
@@ -165,7 +165,7 @@ def test_chunks_change_nothing(tile: int, monkeypatch: pytest.MonkeyPatch) -> No
         return [
             *episode_distances(x, y, k=4, current_lengths=lengths),
             neighbor_distances(x[0], k=4),
-            preceding_distances(x, y, k=4, visible=visible),
+            visible_distances(x, y, k=4, visible=visible),
         ]
 
     whole = searches()
@@ -224,10 +224,10 @@ def test_ragged_episode_distances_are_the_two_searches() -> None:
 
 @settings(derandomize=True, max_examples=30, deadline=None)
 @given(n=st.integers(1, 6), m=st.integers(0, 7), k=st.integers(1, 9), seed=st.integers(0, 1000))
-def test_preceding_distances_equal_naive_loops(n: int, m: int, k: int, seed: int) -> None:
+def test_visible_distances_equal_naive_loops(n: int, m: int, k: int, seed: int) -> None:
     x, y = randn(2, n, 3, seed=seed), randn(2, m, 3, seed=seed + 1)
     visible = torch.randint(0, m + 1, (2, n), generator=torch.Generator().manual_seed(seed))
-    found = preceding_distances(x, y, k=k, visible=visible)
+    found = visible_distances(x, y, k=k, visible=visible)
     assert found.shape == (2, n, k)
     for b, i in np.ndindex(2, n):
         seen = y[b, : int(visible[b, i])].double().numpy()
@@ -235,9 +235,9 @@ def test_preceding_distances_equal_naive_loops(n: int, m: int, k: int, seed: int
         np.testing.assert_allclose(found[b, i], expected, rtol=1e-5)
 
 
-def test_preceding_distances_without_batch() -> None:
+def test_visible_distances_without_batch() -> None:
     x = torch.tensor([[0.0], [1.0], [5.0]])
-    found = preceding_distances(x, x, k=2, visible=torch.tensor([0, 1, 2]))
+    found = visible_distances(x, x, k=2, visible=torch.tensor([0, 1, 2]))
     assert found.tolist() == [[torch.inf, torch.inf], [1, torch.inf], [4, 5]]
 
 
@@ -256,8 +256,8 @@ def test_preceding_distances_without_batch() -> None:
         (lambda x: neighbor_distances(x, k=1, x_lengths=torch.tensor([1.0, 2.0])), "x_lengths must be integers"),
         (lambda x: neighbor_distances(x, k=1, x_lengths=torch.tensor([1, 7])), r"x_lengths must lie in 0 … 6, got 1"),
         (lambda x: neighbor_distances(x, x, k=1, y_lengths=torch.tensor([-1, 2])), "y_lengths must lie in 0 … 6"),
-        (lambda x: preceding_distances(x, x, k=0, visible=torch.zeros(2, 6)), "k must be an integer of at least 1"),
-        (lambda x: preceding_distances(x, x, k=1, visible=torch.zeros(2)), r"visible must have shape \(2, 6\)"),
+        (lambda x: visible_distances(x, x, k=0, visible=torch.zeros(2, 6)), "k must be an integer of at least 1"),
+        (lambda x: visible_distances(x, x, k=1, visible=torch.zeros(2)), r"visible must have shape \(2, 6\)"),
     ],
 )
 def test_errors_name_the_argument_and_what_would_be_valid(call: Any, message: str) -> None:

@@ -108,7 +108,7 @@ def test_put_and_take_meet_at_the_new_states() -> None:
     written = torch.full((4, 2), -1.0)
     for batch in memory.segments(embeddings, rollout):
         taken = batch.take(embeddings)[..., 0]
-        assert torch.equal(taken[batch.is_new], batch.of_new(batch.current[..., 0])[batch.is_new])
+        assert torch.equal(taken[batch.is_new], batch.new_states[..., 0][batch.is_new])
         batch.put(written, taken)
     assert torch.equal(written, torch.where(rollout.valid, embeddings[..., 0], -1.0))
 

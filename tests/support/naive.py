@@ -137,14 +137,22 @@ class NaiveREVD:
     alpha: float = 0.5
     eps: float = 1e-4
     scale_by_spread: bool = True
+    nearest: dict[int, list[float]] = field(default_factory=dict)
+
+    def spread(self, env: int, states: Points, carried: int) -> float:
+        """L: carried states know their nearest so far, even if the memory's capacity has dropped it since."""
+        new = range(carried, len(states))
+        known = self.nearest.get(env, [])[:carried]
+        carried_nearest = [min([known[i], *(distance(states[i], states[j]) for j in new)]) for i in range(carried)]
+        nearest = carried_nearest + [mu(1, t, states) for t in new]
+        self.nearest[env] = nearest[-self.segments.memory_size :]
+        return math.tanh(sum(nearest) / len(nearest))
 
     def compute(self, steps: Steps) -> Points:
         bonus = steps.zeros()
         for env, paid, states, carried, previous in self.segments.cut(steps):
-            spread = 1.0
-            if self.scale_by_spread:
-                nearest = [mu(1, t, states) for t in range(len(states))]
-                spread = math.tanh(sum(nearest) / len(nearest))
+            spread = self.spread(env, states, carried)
+            spread = spread if self.scale_by_spread else 1.0
             for offset, t in enumerate(paid):
                 mu_k, nu_k = mu(self.k, carried + offset, states), nu(self.k, states[carried + offset], previous)
                 if math.isfinite(mu_k) and math.isfinite(nu_k):
