@@ -52,6 +52,11 @@ def test_flags_reach_the_launcher(monkeypatch, capsys):
     assert "Next: revd figure x, revd report x" in capsys.readouterr().out
 
 
+def test_a_shard_without_runs_is_done_at_once(capsys):
+    cli.main(["suite", "smoke", "--shard", "30/60"])
+    assert capsys.readouterr().out.startswith("0 runs")
+
+
 def test_failures_are_named_and_change_the_exit_code(monkeypatch, capsys):
     monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch([], failing={1}))
     with pytest.raises(SystemExit) as error:

@@ -71,6 +71,8 @@ class SuiteCommand:
 
         jobs = self.jobs or available_cores()
         print_line(console, f"{len(configs)} runs, {jobs} at a time")
+        if not configs:
+            return
         with watching(console) as watch:
             runs = launch(configs, jobs=jobs, watch=watch, retries=self.retries)
         failed = [run for run in runs if run.status.state == "failed"]

@@ -58,4 +58,4 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    ctypes.CDLL("ucrtbase" if os.name == "nt" else None).fflush(None)
+    ctypes.CDLL(None).fflush(None)

@@ -47,7 +47,8 @@ class TrainConfig:
     """One training: a task, an algorithm, an exploration reward, and a seed."""
 
     task: str
-    """Gymnasium id, such as MountainCar-v0. A package's own tasks are named with it: ale_py:ALE/Pong-v5."""
+    """A name of `revd tasks`, such as bullet/hopper, or any Gymnasium id; a package's own are named with it, as in
+    ale_py:ALE/Pong-v5."""
     algo: str = "ppo"
     """Algorithm: ppo, a2c, trpo, recurrent-ppo or maskable-ppo (the last three come with sb3-contrib)."""
     reward: str = "revd"
@@ -97,7 +98,8 @@ class TrainConfig:
     init_optimizer: bool = False
     """Take its optimiser's state too."""
     threads: int = 1
-    """CPU threads of torch. Networks for images gain from more; small ones lose, on a busy machine very much."""
+    """CPU threads of torch and of the Atari emulators. Networks for images gain from more; small ones lose, on a busy
+    machine very much."""
 
     def __post_init__(self) -> None:
         for name in ("reward_params", "algo_params"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from revd.sb3.progress import Progress
 
 SECONDS_BETWEEN_LINES = 15.0
-_COLOURS = {"waiting": "dim", "running": "cyan", "finished": "green", "failed": "bold red"}
+_COLOURS = {"waiting": "dim", "running": "cyan", "interrupted": "yellow", "finished": "green", "failed": "bold red"}
 
 
 def watching(console: Console) -> "AbstractContextManager[Callable[[Sequence[Run]], None]]":
@@ -117,7 +117,7 @@ def _measures(status: "Status | Progress") -> str:
 
 
 def _summary(runs: "Sequence[Run]", elapsed: float) -> str:
-    ended = sum(run.status.state in ("finished", "failed") for run in runs)
+    ended = sum(run.status.state in ("interrupted", "finished", "failed") for run in runs)
     words = [f"{ended} of {len(runs)} runs ended", f"{duration(elapsed)} elapsed"]
     running = [run.status for run in runs if run.status.state == "running"]
     speed = sum(status.steps_per_second or 0.0 for status in running)

@@ -87,6 +87,7 @@ class _Process:
         self._worker = list(worker)
         self._directory = RunDirectory(config.directory)
         self._process: subprocess.Popen[str] | None = None
+        self._stale: Status | None = None
         self._starts_left = 0 if self._directory.is_finished(config.steps) else 1 + retries
 
     @property
@@ -106,9 +107,7 @@ class _Process:
         self._starts_left -= 1
         self._close_pipe()
         self._directory.path.mkdir(parents=True, exist_ok=True)
-        stale = self._directory.read_status()
-        if stale is not None:
-            self._directory.write_status(replace(stale, state="running", error=None))
+        self._stale = self._directory.read_status()
         with self._directory.log.open("a") as log:
             # A session of its own: Ctrl-C reaches only us, and we end the workers in order.
             self._process = subprocess.Popen(
@@ -134,12 +133,20 @@ class _Process:
             return Run(config=self._config, status=replace(status, state="waiting"))
         if self._process is not None:
             code = self._process.poll()
+            if status == self._stale:
+                # What an earlier session left; this one has not said anything yet.
+                status = replace(status, state="running", error=None)
             if code is not None and status.state == "running":
                 # It ended without saying so: a wrong config, or it was killed.
                 status = replace(status, state="failed", error=self._last_words(code))
-                if self._directory.run.exists():
-                    self._directory.finish(status)
+                self._note_failure(status)
         return Run(config=self._config, status=status)
+
+    def _note_failure(self, status: Status) -> None:
+        """Write it into the run, unless another process is at work there."""
+        if self._directory.run.exists():
+            with suppress(FileExistsError), self._directory.locked():
+                self._directory.finish(status)
 
     def stop(self) -> None:
         if self._process is None:

@@ -12,7 +12,7 @@ import torch
 
 from revd.experiments.config import NO_REWARD, TrainConfig
 from revd.experiments.observer import Observer, Report
-from revd.experiments.rundir import RunDirectory, replacing
+from revd.experiments.rundir import RunDirectory, State, replacing
 from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
 from revd.sb3.algorithms import algorithm_parameters, make_algorithm
@@ -50,6 +50,10 @@ def train(config: TrainConfig, *, report: Report | None = None) -> Path:
 
 
 def _train(config: TrainConfig, training: Training, directory: RunDirectory, report: Report | None) -> None:
+    # Asked again, now that nobody else can write here.
+    directory.open(config)
+    if directory.is_finished(config.steps):
+        return
     checkpoint = directory.checkpoints.newest()
     if checkpoint is not None:
         training.restore(checkpoint)
@@ -60,15 +64,22 @@ def _train(config: TrainConfig, training: Training, directory: RunDirectory, rep
             training.learn(config.steps, progress=logs.progress, events=directory.path, listeners=logs.listeners)
         save(training, directory)
     except BaseException as error:
-        failed = replace(observer.status, state="failed", error=one_line(error))
-        directory.finish(failed, traceback=traceback.format_exc())
+        state: State = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        ended = replace(observer.status, state=state, error=one_line(error))
+        directory.finish(ended, traceback=traceback.format_exc())
         raise
     directory.finish(replace(observer.status, state="finished"))
 
 
 def prepare(config: TrainConfig) -> Training:
     """Build environments, algorithm and bonus. Nothing is written; a wrong name or value is a ValueError."""
-    env = make_vec_env(**env_settings(config), n_envs=config.n_envs, seed=config.seed, sparse=config.sparse)
+    env = make_vec_env(
+        **env_settings(config),
+        n_envs=config.n_envs,
+        seed=config.seed,
+        sparse=config.sparse,
+        threads=config.threads,
+    )
     model = make_algorithm(
         config.algo,
         env,

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import TrainConfig
 
-State = Literal["waiting", "running", "finished", "failed"]
+State = Literal["waiting", "running", "interrupted", "finished", "failed"]
 STEPS_COLUMN = "steps"
 EPISODE_COLUMNS = (STEPS_COLUMN, "return", "length", "env")
 EVALUATION_COLUMNS = (STEPS_COLUMN, "return_mean", "return_std", "episodes")

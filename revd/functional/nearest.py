@@ -26,12 +26,17 @@ GROUP = 32
 _ROUNDING = torch.finfo(torch.float32).eps / 2
 
 
-@torch.no_grad()
 def nearest(x: Tensor, y: Tensor, k: int, *, visible: Tensor | None = None, own: Tensor | None = None) -> Tensor:
     """Distances from (b, n, d) to the k nearest of (b, m, d), ascending, tile by tile.
 
     Point i of batch b sees columns 0 … visible[b, i] - 1 (all of them when None), less its own, which is own[b, i].
     """
+    # Autocast would compute the product in half precision, of which the error bound knows nothing.
+    with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        return _by_tiles(x, y, k, visible, own)
+
+
+def _by_tiles(x: Tensor, y: Tensor, k: int, visible: Tensor | None, own: Tensor | None) -> Tensor:
     batches, n, d = x.shape
     m = y.shape[1]
     out = x.new_empty(batches, n, k)
@@ -88,6 +93,15 @@ class _Hidden(NamedTuple):
             values.masked_fill_(columns >= self.limits[..., None], torch.inf)
         return values
 
+    def covers(self, columns: Tensor) -> Tensor:
+        """Which of the chosen columns, (b, r, c), their rows may not see."""
+        covered = torch.zeros_like(columns, dtype=torch.bool)
+        if self.own is not None:
+            covered |= columns == self.own[..., None]
+        if self.limits is not None:
+            covered |= columns >= self.limits[..., None]
+        return covered
+
     def rows(self, batch: int, rows: Tensor) -> _Hidden:
         """The same for some rows of one batch, (1, rows)."""
         return _Hidden(*(None if part is None else part[batch, rows][None] for part in self))
@@ -107,12 +121,17 @@ def _certified(x: Tensor, y: _Columns, k: int, hidden: _Hidden) -> Tensor:
     # |x|^2 is the same along a row, so candidates are found without it.
     product = torch.baddbmm(y.square[:, None], centred, y.centred.mT, alpha=-2)
     found, columns = _smallest(hidden.hide(product), k + SPARE)
-    distances = _differences(x, y.points, columns).masked_fill_(found == torch.inf, torch.inf)
+    covered = hidden.covers(columns)
+    distances = _differences(x, y.points, columns).masked_fill_(covered, torch.inf)
     distances = distances.topk(k, dim=-1, largest=False, sorted=True).values
     # No column left out is nearer than this.
-    outside = found.amax(dim=-1) + square - _error_bound(square, y.square, dimension)
+    error = _error_bound(square, y.square, dimension)
+    outside = found.amax(dim=-1) + square - error
     proven = outside >= distances[..., -1].square() * (1 + (dimension + 4) * _ROUNDING)
-    proven |= torch.isinf(found).any(dim=-1)  # fewer columns are visible than candidates were taken
+    # A hidden column among the candidates: every visible one is among them too.
+    proven |= covered.any(dim=-1)
+    # Where numbers overflow or are NaN, the product says nothing.
+    proven &= (square + error).isfinite()
     return _search_rows(distances, ~proven, x, y.points, hidden)
 
 
@@ -162,4 +181,9 @@ def _smallest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def _product_is_precise(x: Tensor) -> bool:
     """Whether a matrix product here is one of float32 throughout, for which the error bound holds."""
-    return x.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
+    if x.device.type != "cpu":
+        return False
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # torch's newer settings of precision are in use, which this function does not read
+        return False

@@ -70,7 +70,8 @@ def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, op
     fresh = {name: tensor.clone() for name, tensor in model.policy.state_dict().items()}
     if {name: tensor.shape for name, tensor in policy.items()} != {name: t.shape for name, t in fresh.items()}:
         raise ValueError("init_from holds a policy of other networks, or for other observations or actions")
-    kept = {name: tensor for name, tensor in policy.items() if value or not _is_value(name)}
+    shared = model.policy.share_features_extractor
+    kept = {name: tensor for name, tensor in policy.items() if value or not _is_value(name, shared=shared)}
     model.policy.load_state_dict({**fresh, **kept})
     if optimizer:
         _load_optimizer_state(model.policy.optimizer, _without("optimizer", tensors), values["optimizer"])
@@ -83,11 +84,13 @@ def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, op
     load_normalization_state(env, {**ours, **statistics})
 
 
-def _is_value(name: str) -> bool:
-    """Whether a parameter of SB3's policies serves the value function alone."""
-    return name.startswith(
-        ("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "lstm_critic.", "critic.")
-    )
+def _is_value(name: str, *, shared: bool) -> bool:
+    """Whether a parameter of SB3's policies serves the value function alone.
+
+    A shared features extractor stands in the policy's state under three names, that of the value function included.
+    """
+    own = ("value_net.", "mlp_extractor.value_net.", "lstm_critic.", "critic.")
+    return name.startswith(own) or (not shared and name.startswith("vf_features_extractor."))
 
 
 def _counters(model: OnPolicyAlgorithm) -> dict[str, Any]:

@@ -2,12 +2,13 @@ import importlib.util
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import pytest
 
 from revd.envs.making import make_env, register
-from revd.envs.tasks import PACKAGES, TASKS, find_task, installed, require_installed
+from revd.envs.tasks import PACKAGES, TASKS, find_task, how_to_install, installed, require_installed
 from tests.support.bullet import needs_pybullet
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -115,6 +116,6 @@ def test_looking_a_task_up_loads_none_of_its_packages():
 
 
 def test_pybullet_is_not_to_be_had_for_newer_pythons(monkeypatch):
-    monkeypatch.setattr("sys.version_info", (3, 12))
+    monkeypatch.setattr("revd.envs.tasks.sys", SimpleNamespace(version_info=(3, 12)))
     assert "Python 3.11" in how_to_install(TASKS["bullet/hopper"])
     assert how_to_install(TASKS["atari/assault"]) == "pip install 'revd[atari]'"

@@ -219,3 +219,14 @@ def test_a_worker_that_never_reads_its_config_fails_alone(tmp_path):
     worker = (sys.executable, "-c", "raise SystemExit('cannot start')")
     (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=worker)
     assert (run.status.state, run.status.error) == ("failed", "cannot start")
+
+
+def test_a_run_that_is_live_elsewhere_is_not_touched(tmp_path):
+    (config,) = configs(tmp_path, "wrong")
+    directory = RunDirectory(config.directory)
+    directory.start(config, resolved={}, steps=0)
+    before = (directory.status.read_text(), directory.run.read_text())
+    with directory.locked():
+        (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    assert run.status.state == "failed"
+    assert (directory.status.read_text(), directory.run.read_text()) == before

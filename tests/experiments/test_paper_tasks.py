@@ -8,8 +8,13 @@ import pytest
 from revd.envs.tasks import TASKS
 from revd.experiments.run import train
 from revd.experiments.suite import preset_config
+from tests.support.bullet import needs_pybullet
 
-PAPER_TASKS = [name for name, task in TASKS.items() if task.suite in ("atari", "bullet")]
+PAPER_TASKS = [
+    pytest.param(name, marks=needs_pybullet if task.suite == "bullet" else ())
+    for name, task in TASKS.items()
+    if task.suite in ("atari", "bullet")
+]
 
 
 def test_there_are_twelve():

@@ -5,6 +5,7 @@ import pytest
 from revd.experiments.presets import preset_fields
 from revd.experiments.run import prepare, resolve
 from revd.experiments.suite import preset_config
+from tests.support.bullet import needs_pybullet
 
 # Rows of "Hyperparameters of PPO+REVD / A2C+REVD for Atari / PyBullet experiments", in the paper's own words.
 TABLES = {
@@ -57,7 +58,10 @@ ROWS = {
 GAMES = {"atari": "atari/assault", "bullet": "bullet/hopper"}
 
 
-@pytest.mark.parametrize(("suite", "algo"), TABLES)
+@pytest.mark.parametrize(
+    ("suite", "algo"),
+    [pytest.param(*key, marks=needs_pybullet if key[0] == "bullet" else ()) for key in TABLES],
+)
 def test_what_is_built_is_the_papers_table(suite, algo):
     config = preset_config("paper", task=GAMES[suite], algo=algo, reward="revd")
     training = prepare(config)

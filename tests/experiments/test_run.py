@@ -156,10 +156,13 @@ def test_a_second_training_leaves_the_first_alone(config):
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"),
-    [(RuntimeError("out of\nmemory"), "RuntimeError: out of"), (KeyboardInterrupt(), "stopped by the user")],
+    ("raised", "state", "said"),
+    [
+        (RuntimeError("out of\nmemory"), "failed", "RuntimeError: out of"),
+        (KeyboardInterrupt(), "interrupted", "stopped by the user"),
+    ],
 )
-def test_a_broken_training_says_so_and_passes_the_error_on(config, raised, said):
+def test_a_broken_training_says_so_and_passes_the_error_on(config, raised, state, said):
     def report(progress):
         if progress.steps == 128:
             raise raised
@@ -167,7 +170,7 @@ def test_a_broken_training_says_so_and_passes_the_error_on(config, raised, said)
     with pytest.raises(type(raised)):
         train(config, report=report)
     status = RunDirectory(config.directory).read_status()
-    assert (status.state, status.error, status.steps) == ("failed", said, 128)
+    assert (status.state, status.error, status.steps) == (state, said, 128)
     assert not (config.directory / "model.zip").exists()
     assert read_rows(config.directory / "episodes.csv")
     described = json.loads((config.directory / "run.json").read_text())

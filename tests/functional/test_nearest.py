@@ -137,3 +137,40 @@ def test_garbage_in_padding_reaches_nothing():
     spoilt[:, 40:] = torch.nan
     found = nearest(spoilt, spoilt, 2, visible=limits, own=itself(x))
     assert torch.equal(found[:, :40], expected[:, :40])
+
+
+def test_autocast_does_not_make_it_wrong():
+    x = clouds("spread", 500, 2, 0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = nearest(x, x, 3, own=itself(x))
+    np.testing.assert_allclose(found, direct(x, x, 3, None, True), rtol=1e-5)
+
+
+def test_precision_set_by_the_newer_api_means_a_direct_search(monkeypatch):
+    def mixed() -> str:
+        raise RuntimeError("mix of the legacy and new APIs")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", mixed)
+    counts = searched_again(monkeypatch)
+    x = clouds("walk", 100, 8, 0)
+    np.testing.assert_allclose(nearest(x, x, 2, own=itself(x)), direct(x, x, 2, None, True), rtol=1e-5)
+    assert not counts
+
+
+def test_overflow_is_no_proof():
+    x = clouds("spread", 100, 4, 0) + torch.where(torch.arange(100) % 2 == 0, 3e19, -3e19)[:, None]
+    for limits in (None, torch.full((2, 100), 60)):
+        found = nearest(x, x, 2, visible=limits, own=itself(x))
+        expected = direct(x, x, 2, limits, True)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_nan_is_nobodys_neighbour(causal):
+    x = clouds("spread", 100, 8, 0)
+    x[:, 90] = torch.nan
+    limits = torch.arange(100).expand(2, -1) if causal else torch.full((2, 100), 95)
+    found = nearest(x, x, 2, visible=limits, own=itself(x))[:, :90].numpy()
+    without = x.clone()
+    without[:, 90] = 1e6
+    np.testing.assert_allclose(found, direct(without, without, 2, limits, True)[:, :90], rtol=1e-5)

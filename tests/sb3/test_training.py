@@ -1,14 +1,19 @@
 from contextlib import closing
 
+import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
 from safetensors.torch import load_file
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from revd.csvfile import CsvFile
 from revd.sb3 import IntrinsicRewardCallback
 from revd.sb3.algorithms import make_algorithm
 from revd.sb3.environments import make_vec_env
 from revd.sb3.training import Listeners, Training
+from tests.support.environments import CountingEnv
 
 
 def make_training(*, algo="ppo", normalize="none", bonus="revd", seed=0, sizes=None, **parameters):
@@ -150,3 +155,18 @@ def test_a_policy_is_taken_and_the_value_network_only_if_asked(value, optimizer,
 def test_a_policy_of_other_networks_is_refused():
     with pytest.raises(ValueError, match="other networks"):
         make_training(sizes=[8]).start_from(make_training(bonus=None).snapshot(), value=False, optimizer=False)
+
+
+def test_a_shared_features_extractor_is_the_policys():
+    """It stands in the state under the value function's name too, which must not keep it from being taken."""
+
+    def cnn(seed):
+        env = DummyVecEnv([lambda: CountingEnv(lengths=(4,), observation_space=Box(0, 255, (1, 36, 36), np.uint8))])
+        return Training(model=PPO("CnnPolicy", env, n_steps=8, batch_size=8, seed=seed, device="cpu"))
+
+    source, target = cnn(0), cnn(1)
+    fresh, theirs = parameters_of(target), parameters_of(source)
+    target.start_from(source.snapshot(), value=False, optimizer=False)
+    for name, tensor in parameters_of(target).items():
+        expected = fresh if name.startswith("value_net") else theirs
+        assert torch.equal(tensor, expected[name]), name
