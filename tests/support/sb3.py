@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from sb3_contrib import TRPO, MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
@@ -16,6 +17,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from revd import Rollout
 from revd.rewards import IntrinsicReward
+from revd.sb3 import IntrinsicRewardCallback
+from tests.support.environments import counting_envs
 
 Array = np.ndarray[Any, Any]
 
@@ -154,3 +157,36 @@ def generalized_advantages(
                 if dones[later, env]:
                     break
     return advantages
+
+
+def trained(callback: Any = None, *, algo: str = "PPO", rollouts: int = 3, env: Any = None, **arguments: Any) -> Any:
+    env = env or counting_envs(2, truncate=True)
+    policy = "MultiInputPolicy" if isinstance(env.observation_space, spaces.Dict) else "MlpPolicy"
+    model = make_model(algo, env, **{"policy": policy, "n_steps": 6, **arguments})
+    return model.learn(rollouts * model.n_steps * env.num_envs, callback=callback)
+
+
+def scripted_callback(env: Any, table: np.ndarray | None = None, **arguments: Any) -> Any:
+    class Model:
+        observation_space, action_space, n_envs = env.observation_space, env.action_space, env.num_envs
+
+    return IntrinsicRewardCallback(scripted_reward(Model, table), **arguments)
+
+
+class LatestOfEachRollout(BaseCallback):
+    """Keeps what the bonus's callback, earlier in the list, and the logger say after each rollout."""
+
+    def __init__(self, source: IntrinsicRewardCallback) -> None:
+        super().__init__()
+        self.source = source
+        self.latest: list[dict[str, float]] = []
+        self.logged: list[dict[str, Any]] = []
+        self.rewards: list[np.ndarray] = []
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        self.latest.append(dict(self.source.latest))
+        self.logged.append(dict(self.logger.name_to_value))
+        self.rewards.append(self.model.rollout_buffer.rewards.copy())  # type: ignore[attr-defined]

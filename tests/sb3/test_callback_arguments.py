@@ -1,0 +1,126 @@
+"""What the callback refuses: algorithms, arguments, instances, observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3 import DQN, SAC, TD3
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.vec_env import VecEnvWrapper
+
+from revd import make_reward
+from revd.sb3 import IntrinsicRewardCallback
+from tests.support.environments import counting_envs
+from tests.support.sb3 import make_model, trained
+
+
+@pytest.mark.parametrize("algorithm", [SAC, TD3, DQN])
+def test_off_policy_algorithms_are_refused(algorithm: Any) -> None:
+    action_space = spaces.Discrete(3) if algorithm is DQN else spaces.Box(-1, 1, (2,))
+    env = counting_envs(1, action_space=action_space)
+    model = algorithm("MlpPolicy", env, buffer_size=10, device="cpu", policy_kwargs={"net_arch": [4]})
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    with pytest.raises(TypeError, match=f"{algorithm.__name__} does not have; use PPO, A2C, TRPO"):
+        model.learn(10, callback=IntrinsicRewardCallback("revd"))
+    assert env.get_attr("steps_taken") == [0]
+
+
+@pytest.mark.parametrize("method", ["revd", "re3"])
+def test_too_many_neighbours_are_refused_before_the_first_step(method: str) -> None:
+    env = counting_envs(2)
+    model = make_model("PPO", env, n_steps=6)
+    with pytest.raises(ValueError, match=r"k = 6 neighbours cannot be found in rollouts of n_steps = 6: use k <= 5"):
+        model.learn(12, callback=IntrinsicRewardCallback(method, k=6))
+    assert env.get_attr("steps_taken") == [0, 0]
+    model.learn(24, callback=IntrinsicRewardCallback(method, k=5))
+    model.learn(24, callback=IntrinsicRewardCallback(method, k=6, boundary="episode"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"reward": "rvd"}, "unknown reward 'rvd'; did you mean 'revd'"),
+        ({"alhpa": 0.5}, "unknown parameter of REVD 'alhpa'; did you mean 'alpha'"),
+        ({"reward": "re3", "alpha": 0.5}, "unknown parameter of RE3 'alpha'"),
+        ({"alpha": 1.0}, r"alpha must be inside \(0, 1\), got 1.0"),
+        ({"k": 0}, "k must be an integer of at least 1, got 0"),
+        ({"normalize": "std"}, "normalize must be 'none' or 'rms', got 'std'"),
+        ({"weight": -0.1}, "weight must be a number of at least 0, got -0.1"),
+        ({"weight": float("nan")}, "weight must be a number of at least 0, got nan"),
+        ({"weight": float("inf")}, "weight must be a number of at least 0, got inf"),
+        ({"decay": -1e-9}, r"decay must be inside \[0, 1\], got -1e-09"),
+        ({"decay": 1.5}, r"decay must be inside \[0, 1\], got 1.5"),
+        ({"decay_per": "epoch"}, "decay_per must be 'rollout' or 'step', got 'epoch'"),
+        ({"extrinsic_weight": -1.0}, "extrinsic_weight must be a number of at least 0, got -1.0"),
+    ],
+)
+def test_bad_arguments_are_refused_at_construction(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        IntrinsicRewardCallback(**arguments)
+
+
+def test_an_instance_is_used_as_it_is() -> None:
+    env = counting_envs(2)
+    reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2, k=2, seed=9)
+    callback = IntrinsicRewardCallback(reward)
+    trained(callback, env=env, seed=1)
+    assert callback.reward is reward
+    assert reward.config.seed == 9
+    assert int(reward.calls) == 3
+
+
+def test_an_instance_takes_no_parameters_of_its_own() -> None:
+    env = counting_envs(2)
+    reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2)
+    with pytest.raises(ValueError, match="belong into the RE3 instance"):
+        IntrinsicRewardCallback(reward, k=3)
+
+
+def test_the_callbacks_own_normalize_reaches_an_instance() -> None:
+    env = counting_envs(2)
+    reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2, k=2)
+    IntrinsicRewardCallback(reward, normalize="rms")
+    assert (reward.config.normalize, reward.config.k) == ("rms", 2)
+    IntrinsicRewardCallback(reward)
+    assert reward.config.normalize == "rms", "what the instance was made with stays"
+
+
+@pytest.mark.parametrize("name", ["weight", "extrinsic_weight"])
+@pytest.mark.parametrize("value", ["0.1", None, True, -1, float("nan"), float("inf")])
+def test_weights_are_numbers(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a number of at least 0"):
+        IntrinsicRewardCallback("revd", **{name: value})
+
+
+def test_an_instance_for_another_environment_is_refused() -> None:
+    env = counting_envs(2)
+    reward = make_reward("re3", env.observation_space, env.action_space, n_envs=3)
+    with pytest.raises(ValueError, match="made for n_envs 3, not 2"):
+        trained(IntrinsicRewardCallback(reward), env=env)
+    assert env.get_attr("steps_taken") == [0, 0]
+
+
+class BrokenSensor(VecEnvWrapper):
+    """Its fourth observation of environment 1 is not a number."""
+
+    def reset(self) -> Any:
+        self.steps = 0
+        return self.venv.reset()
+
+    def step_wait(self) -> Any:
+        self.steps += 1
+        observations, rewards, dones, infos = self.venv.step_wait()
+        if self.steps == 4:
+            observations[1] = np.nan
+        return observations, rewards, dones, infos
+
+
+def test_observations_that_are_not_finite_are_named() -> None:
+    env = BrokenSensor(counting_envs(2, lengths=((9,), (9,))))
+    callback = IntrinsicRewardCallback("re3")
+    with pytest.raises(ValueError, match="next_observations hold a NaN or infinite value at step 3 of environment 1"):
+        trained(callback, env=env, n_steps=4)
+    assert (callback.rollouts, callback.steps, int(callback.reward.calls)) == (0, 0, 0)
