@@ -181,9 +181,7 @@ def _smallest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def _product_is_precise(x: Tensor) -> bool:
     """Whether a matrix product here is one of float32 throughout, for which the error bound holds."""
-    if x.device.type != "cpu":
-        return False
     try:
-        return torch.get_float32_matmul_precision() == "highest"
+        return x.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # torch's newer settings of precision are in use, which this function does not read
         return False

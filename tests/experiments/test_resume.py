@@ -197,3 +197,10 @@ def test_another_normalisation_than_the_sources_is_refused(config, tmp_path):
     with pytest.raises(ValueError, match="another normalisation of observations"):
         train(replace(config, normalize="none", init_from=tmp_path / "source"))
     assert not config.directory.exists()
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_left_alone(config, monkeypatch):
+    answers = iter([False, True])
+    monkeypatch.setattr(RunDirectory, "is_finished", lambda directory, steps: next(answers))
+    assert train(config) == config.directory
+    assert not (config.directory / "config.json").exists()
