@@ -82,3 +82,9 @@ def test_tasks_are_listed_with_their_spaces(capsys, monkeypatch):
     assert "Box(4, 84, 84)" in assault
     assert "Discrete(7)" in assault
     assert "revd[minigrid]" in text
+    assert "Shoot" in text
+    monkeypatch.setenv("COLUMNS", "80")
+    cli.main(["tasks"])
+    narrow = capsys.readouterr().out
+    assert "Box(4, 84, 84)" in narrow, "spaces are whole, lines about tasks are left out"
+    assert "Shoot" not in narrow

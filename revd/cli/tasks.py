@@ -8,6 +8,9 @@ from rich.text import Text
 
 from revd.envs.tasks import TASKS, Task, how_to_install, installed
 
+#: Columns of a terminal that has room for a line about each task.
+WIDE = 110
+
 
 @dataclass(frozen=True, kw_only=True)
 class TasksCommand:
@@ -15,18 +18,21 @@ class TasksCommand:
 
     def run(self) -> None:
         """Print the table."""
-        Console().print(tasks_table())
+        console = Console()
+        console.print(tasks_table(described=console.width >= WIDE))
 
 
-def tasks_table() -> Table:
-    """Every named task; any other Gymnasium id is accepted as it is."""
+def tasks_table(*, described: bool) -> Table:
+    """Every named task, with a line about each if `described`; any other Gymnasium id is accepted as it is."""
     table = Table(header_style="bold", caption="Any other Gymnasium id is accepted as it is.", caption_justify="left")
     for name in ("task", "observations", "actions", "installed"):
-        table.add_column(name, no_wrap=name == "task")
-    table.add_column("what it is")
+        table.add_column(name, no_wrap=name != "installed")
+    if described:
+        table.add_column("what it is")
     for task in TASKS.values():
         # As Text: the brackets of an extra are not markup.
-        table.add_row(task.name, *_spaces(task), Text(_installed(task)), task.description)
+        description = (task.description,) if described else ()
+        table.add_row(task.name, *_spaces(task), Text(_installed(task)), *description)
     return table
 
 
