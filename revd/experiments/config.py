@@ -156,8 +156,8 @@ class TrainConfig:
         return TrainConfig(**{**values, **paths})
 
     def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2)
+        """`to_dict` as one line of text."""
+        return json.dumps(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> "TrainConfig":

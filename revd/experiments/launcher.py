@@ -1,6 +1,5 @@
 """Many trainings on this machine: one process each, so many at a time, watched through their status files."""
 
-import json
 import os
 import signal
 import subprocess
@@ -124,7 +123,7 @@ class _Process:
         # A worker that is gone already cannot read; `look` will say why it went.
         with suppress(BrokenPipeError):
             # The pipe stays open: a worker ends when this process does, even when it is killed.
-            self._process.stdin.write(json.dumps(self._config.to_dict()) + "\n")
+            self._process.stdin.write(self._config.to_json() + "\n")
             self._process.stdin.flush()
 
     def look(self) -> Run:

@@ -1,4 +1,4 @@
-"""The search behind every neighbour function: exact, in bounded memory, on near-duplicates too.
+"""The search behind every neighbour function: exact on near-duplicates too, in memory linear in m.
 
 On the CPU a matrix product finds a few candidates for each point, whose distances are then computed from direct
 differences. The product form |x|^2 - 2xy + |y|^2 cancels where points are close, so a bound on its rounding error

@@ -121,7 +121,7 @@ def test_sigkill_at_random_moments(config):
     long = replace(config, steps=60 * ROLLOUT, eval_every=0)
     while kills < 3:
         process = subprocess.Popen(worker, stdin=subprocess.PIPE, text=True)
-        process.stdin.write(json.dumps(long.to_dict()) + "\n")
+        process.stdin.write(long.to_json() + "\n")
         process.stdin.flush()
         wait_for_steps(long, (kills + 1) * 12 * ROLLOUT, process)
         time.sleep(draw.uniform(0, 0.1))
@@ -159,7 +159,7 @@ def test_two_processes_do_not_write_one_run(config):
 def test_a_worker_ends_with_its_launcher(config):
     long = replace(config, steps=10_000 * ROLLOUT)
     process = subprocess.Popen([sys.executable, "-m", "revd.experiments.worker"], stdin=subprocess.PIPE, text=True)
-    process.stdin.write(json.dumps(long.to_dict()) + "\n")
+    process.stdin.write(long.to_json() + "\n")
     process.stdin.flush()
     wait_for_steps(long, ROLLOUT, process)
     process.stdin.close()  # what the system does with a launcher's pipes when it is killed

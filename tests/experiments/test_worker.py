@@ -1,5 +1,4 @@
 import io
-import json
 import os
 import runpy
 import signal
@@ -23,7 +22,7 @@ def test_the_worker_reads_its_config_and_turns_termination_into_an_interrupt(mon
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr("revd.experiments.run.train", train)
     monkeypatch.setattr("threading.Thread.start", lambda thread: None)
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(config.to_dict()) + "\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(config.to_json() + "\n"))
     try:
         with pytest.raises(KeyboardInterrupt):
             runpy.run_path(worker.__file__, run_name="__main__")
