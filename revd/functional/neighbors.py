@@ -1,7 +1,7 @@
 """Exact k-nearest-neighbour distances, as the rewards ask for them.
 
-All searches end in `revd.functional.nearest`, the one place that knows how distances are computed and how memory is
-bounded. Values only: nothing here is differentiable.
+All searches end in `revd.functional.nearest`, the one place that knows who computes distances and how. Values only:
+nothing here is differentiable.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from revd.functional.nearest import nearest as search
+from revd.functional.targets import Target
 
 
 def neighbor_distances(
@@ -37,17 +38,17 @@ def neighbor_distances(
         ValueError: k exceeds what even a full row could offer (n - 1 without `y`, m with it), or shapes disagree.
     """
     x = _points("x", x)
-    own = y is None
-    if own and y_lengths is not None:
+    if y is None and y_lengths is not None:
         raise ValueError("y_lengths was given without y; use x_lengths for a search among x itself")
-    y = x if y is None else _points("y", y, like=x)
-    _check_k(k, y.shape[-2] - own, "points of x besides each itself" if own else "points of y")
-    x_counts = _lengths("x_lengths", x_lengths, x)
-    y_counts = x_counts if own else _lengths("y_lengths", y_lengths, y)
-    visible = _visible(x_counts, y_counts, x.shape[-2], y.shape[-2], x.device)
-    batch = x.shape[:-2]
-    itself = torch.arange(x.shape[-2], device=x.device).expand(len(_flat(x)), -1) if own else None
-    return search(_flat(x), _flat(y), k, visible=visible, own=itself).reshape(*batch, x.shape[-2], k)
+    counts = _lengths("x_lengths", x_lengths, x)
+    if y is None:
+        _check_k(k, x.shape[-2] - 1, "points of x besides each itself")
+        target = _within(x, counts)
+    else:
+        y = _points("y", y, like=x)
+        _check_k(k, y.shape[-2], "points of y")
+        target = _among(y, _lengths("y_lengths", y_lengths, y), x, counts)
+    return search(_flat(x), [target], k)[0].reshape(*x.shape[:-1], k)
 
 
 def episode_distances(
@@ -71,9 +72,16 @@ def episode_distances(
         (own, previous), both (..., n, k) and ascending: `own[..., j - 1]` is mu_j (each state's own entry left out),
         `previous[..., j - 1]` is nu_j (nothing left out: there is no self in another episode).
     """
-    own = neighbor_distances(current, k=k, x_lengths=current_lengths)
-    other = neighbor_distances(current, previous, k=k, x_lengths=current_lengths, y_lengths=previous_lengths)
-    return own, other
+    current = _points("current", current)
+    previous = _points("previous", previous, like=current, of="current")
+    _check_k(k, current.shape[-2] - 1, "states in current besides each itself")
+    _check_k(k, previous.shape[-2], "states in previous")
+    counts = _lengths("current_lengths", current_lengths, current)
+    previous_counts = _lengths("previous_lengths", previous_lengths, previous)
+    targets = [_within(current, counts), _among(previous, previous_counts, current, counts)]
+    own, other = search(_flat(current), targets, k)
+    shape = (*current.shape[:-1], k)
+    return own.reshape(shape), other.reshape(shape)
 
 
 def visible_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor, own: Tensor | None = None) -> Tensor:
@@ -104,9 +112,19 @@ def visible_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor, own: Ten
     )
     nearest = x.new_full((*x.shape[:-1], k), torch.inf)
     if found > 0:
-        distances = search(_flat(x), _flat(y), found, visible=limits, own=itself)
+        distances = search(_flat(x), [Target(_flat(y), visible=limits, own=itself)], found)[0]
         nearest[..., :found] = distances.reshape(*x.shape[:-1], found)
     return nearest
+
+
+def _within(x: Tensor, counts: Tensor | None) -> Target:
+    """Among the points themselves, of which the first `counts` of each batch count."""
+    return Target(_flat(x), visible=_visible(counts, counts, x.shape[-2], x.shape[-2], x.device), within=True)
+
+
+def _among(y: Tensor, counts: Tensor | None, x: Tensor, x_counts: Tensor | None) -> Target:
+    """Among other points, of which the first `counts` of each batch count."""
+    return Target(_flat(y), visible=_visible(x_counts, counts, x.shape[-2], y.shape[-2], x.device))
 
 
 def _visible(x_counts: Tensor | None, y_counts: Tensor | None, n: int, m: int, device: torch.device) -> Tensor | None:
@@ -122,14 +140,15 @@ def _visible(x_counts: Tensor | None, y_counts: Tensor | None, n: int, m: int, d
     return visible
 
 
-def _points(name: str, points: Tensor, like: Tensor | None = None) -> Tensor:
-    """`points` as float32 (..., n, d), checked against the batch and dimension of `like`."""
+def _points(name: str, points: Tensor, like: Tensor | None = None, of: str = "x") -> Tensor:
+    """`points` as float32 (..., n, d), checked against the batch and dimension of `like`, the argument `of`."""
     points = torch.as_tensor(points)
     if points.ndim < 2:
         raise ValueError(f"{name} must have shape (..., n, d), got {tuple(points.shape)}")
     if like is not None and (points.shape[:-2], points.shape[-1]) != (like.shape[:-2], like.shape[-1]):
         raise ValueError(
-            f"{name} must share batch dimensions and d with x, which is {tuple(like.shape)}; got {tuple(points.shape)}"
+            f"{name} must share batch dimensions and d with {of}, which is {tuple(like.shape)}; "
+            f"got {tuple(points.shape)}"
         )
     return points.detach().to(torch.float32)
 

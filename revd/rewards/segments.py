@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from revd.functional import neighbor_distances, visible_distances
+from revd.functional import episode_distances, neighbor_distances, visible_distances
 
 if TYPE_CHECKING:
     from revd.rollout import Rollout
@@ -75,13 +75,14 @@ class Segments:
         visible = self.lengths[:, None] * self.is_new
         return visible_distances(self.new_states, self.current, k=k, visible=visible, own=self.rows)
 
-    def previous_distances(self, k: int) -> Tensor:
-        """nu_1 … nu_k of the new states: (b, p, k), inf where the segment before has not so many."""
+    def distances(self, k: int) -> tuple[Tensor, Tensor]:
+        """mu_1 … mu_k and nu_1 … nu_k of the new states, each (b, p, k), inf where there are not so many states."""
         if not self.carried.any():
-            counts = {"x_lengths": self.lengths, "y_lengths": self.previous_lengths}
-            return neighbor_distances(self.current, self.previous, k=k, **counts)[:, : self.offsets.shape[1]]
+            counts = {"current_lengths": self.lengths, "previous_lengths": self.previous_lengths}
+            own, previous = episode_distances(self.current, self.previous, k=k, **counts)
+            return own[:, : self.offsets.shape[1]], previous[:, : self.offsets.shape[1]]
         visible = self.previous_lengths[:, None] * self.is_new
-        return visible_distances(self.new_states, self.previous, k=k, visible=visible)
+        return self.own_distances(k), visible_distances(self.new_states, self.previous, k=k, visible=visible)
 
     def nearest_carried(self) -> Tensor:
         """mu_1 of the carried states among all of the segment, (b, c): a new state may be nearer than any before."""

@@ -1,0 +1,110 @@
+"""Timing and memory for the benchmarks: always several candidates in one run, taking turns."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+
+def interleaved(
+    cases: Mapping[str, Callable[[], object]],
+    *,
+    seconds: float,
+    device: str,
+    min_repeats: int = 5,
+    max_repeats: int = 1_000,
+) -> dict[str, list[float]]:
+    """Milliseconds of each call, which take turns for `seconds` in all, so that a busy machine is unfair to nobody.
+
+    Each is called once before, which compiles what needs compiling.
+    """
+    for call in cases.values():
+        milliseconds(call, device)
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    end = time.perf_counter() + seconds
+    for repeat in range(max_repeats):
+        if repeat >= min_repeats and time.perf_counter() > end:
+            break
+        for name, call in cases.items():
+            times[name].append(milliseconds(call, device))
+    return times
+
+
+def milliseconds(call: Callable[[], object], device: str) -> float:
+    """Time of one call: by the wall clock, or on a GPU from where its work could begin to where it has ended."""
+    if not _is_cuda(device):
+        start = time.perf_counter()
+        call()
+        return 1e3 * (time.perf_counter() - start)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    _synchronize(device)
+    begin.record()
+    call()
+    end.record()
+    _synchronize(device)
+    elapsed: float = begin.elapsed_time(end)
+    return elapsed
+
+
+def peak_extra_memory(call: Callable[[], object], device: str) -> int | None:
+    """Bytes that the call needs at its worst beyond what was there before; None where the system does not tell.
+
+    On a CPU this is the growth of the resident set, for torch does not count its own allocations there.
+    """
+    call()  # what is allocated once and kept, such as a library's workspace, does not count
+    gc.collect()
+    if _is_cuda(device):
+        _synchronize(device)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        call()
+        _synchronize(device)
+        return torch.cuda.max_memory_allocated() - before
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # else freed memory that malloc keeps would be used again, unseen
+        Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM, the peak of the resident set
+        before = _status("VmRSS")
+        call()
+        return max(0, _status("VmHWM") - before)
+    except (OSError, AttributeError):
+        return None
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are numbers."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
+
+
+def machine(device: str) -> str:
+    """What the numbers were measured on."""
+    name = torch.cuda.get_device_name() if _is_cuda(device) else _cpu_name()
+    return f"{name}, {torch.get_num_threads()} CPU thread(s), torch {torch.__version__}"
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+def _is_cuda(device: str) -> bool:
+    return torch.device(device).type == "cuda"
+
+
+def _synchronize(device: str) -> None:
+    if _is_cuda(device):
+        torch.cuda.synchronize()

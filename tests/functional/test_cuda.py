@@ -1,0 +1,87 @@
+"""Both searches on a GPU: precision, agreement, launches, CUDA graphs, memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from torch.profiler import ProfilerActivity, profile
+
+import revd
+from revd.functional import fused, tiled
+from revd.functional.targets import Target
+from tests.support.clouds import KINDS, assert_exact, clouds, searches
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU, which this machine has not")
+
+
+def on_gpu(target: Target) -> Target:
+    columns, visible, own = (part if part is None else part.cuda() for part in target[:3])
+    assert columns is not None
+    return Target(columns, visible, own, target.within)
+
+
+# Few dimensions and k: each pair compiles its own kernels.
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(search=searches(n=300, m=700, d=(1, 128, 300), k=(1, 5, 32)))
+def test_every_distance_is_that_of_a_direct_search(search):
+    x, targets, k = search[0].cuda(), [on_gpu(target) for target in search[1]], search[2]
+    for target, found in zip(targets, fused.nearest(x, targets, k), strict=True):
+        assert_exact(found, x, target, k)
+        assert_exact(tiled.nearest(x, [target], k)[0], x, target, k)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_episodes(kind):
+    x, y = clouds(kind, 5000, 128, 0, batches=1).cuda(), clouds(kind, 3000, 128, 1, batches=1).cuda()
+    own, previous = revd.episode_distances(x, y, k=5)
+    for found, target in ((own, Target(x, within=True)), (previous, Target(y))):
+        rows = torch.arange(0, 5000, 50)
+        some = target._replace(own=rows[None].cuda() if target.within else None, within=False)
+        assert_exact(found[:, rows], x[:, rows], some, 5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reduced_precision_of_products_changes_nothing(kind, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    x = clouds(kind, 500, 64, 0).cuda()
+    target = Target(x, within=True)
+    assert_exact(tiled.nearest(x, [target], 3)[0], x, target, 3)
+    assert_exact(fused.nearest(x, [target], 3)[0], x, target, 3)
+
+
+def test_the_error_bound_holds_by_a_wide_margin():
+    """What tensor cores make of the products, seen through rows that only an exact search gets right."""
+    x = clouds("walk", 2000, 128, 0).cuda()
+    found = fused.search(x, [Target(x, within=True)], 5)
+    assert_exact(found.distances[0], x, Target(x, within=True), 5)
+    assert int(found.unproven) < 200
+
+
+def test_a_small_batch_is_three_launches_and_fits_into_a_graph():
+    x, y = torch.randn(10, 256, 128, device="cuda"), torch.randn(10, 256, 128, device="cuda")
+    revd.episode_distances(x, y, k=5)
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        revd.episode_distances(x, y, k=5)
+        torch.cuda.synchronize()
+    launched = [event.key for event in profiler.key_averages() if event.device_time_total > 0]
+    assert sorted(launched) == ["prepare", "search", "search_again"]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        own, previous = revd.episode_distances(x, y, k=5)
+    x.copy_(torch.randn_like(x))
+    y.copy_(torch.randn_like(y))
+    graph.replay()
+    assert_exact(own, x, Target(x, within=True), 5)
+    assert_exact(previous, x, Target(y), 5)
+
+
+def test_a_hundred_thousand_states_in_bounded_memory():
+    x = torch.randn(100_000, 128, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    found = revd.neighbor_distances(x, k=5)
+    assert torch.cuda.max_memory_allocated() - before < 0.02 * 4 * len(x) ** 2
+    rows = torch.arange(0, 100_000, 5000)
+    some = Target(x[None], own=rows[None].cuda())
+    assert_exact(found[None, rows], x[None, rows], some, 5)
