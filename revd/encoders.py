@@ -6,23 +6,27 @@ stays in eval mode whatever the training loop does.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from revd.moments import RunningMoments
+from revd.networks import Convolution, conv_network, convolve, dense_network, folded
 from revd.spaces import check_space, dict_parts, feature_size, features, image_channel_axis, scale_pixels
 
 if TYPE_CHECKING:
     from revd.rollout import Observations
     from revd.spaces import Space
 
-#: Observations encoded at once, which bounds the memory of the convolutions.
-CHUNK = 512
+#: Vectors encoded at once, on a CPU and on a GPU, where many small kernels cost more than a large one.
+VECTORS = (512, 16_384)
+#: Numbers in the largest tensor that a chunk of images needs, likewise. Blocks above 32 MiB glibc gives back at once,
+#: and the page faults of the next ones would take nearly as long as the convolutions.
+PIXELS = (2**22, 2**27)
 #: Batches are filled up to a multiple of this: matrix kernels treat the rows at a ragged edge differently, so that
 #: equal observations would differ in their last bits.
 ROWS = 8
@@ -82,18 +86,12 @@ def make_encoder(
 class SpaceEncoder(Encoder):
     """Encodes the elements of one space: features, optional normalisation, network."""
 
-    def __init__(self, space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> None:
+    def __init__(self, space: Space, network: nn.Sequential, normalizer: FrozenNormalizer | None) -> None:
         super().__init__()
         self.space = space
-        self.embedding_size = embedding_size
-        self.channel_axis = image_channel_axis(space)
-        if self.channel_axis is None:
-            shape: tuple[int, ...] = (feature_size(space),)
-            self.network = dense_network(shape[0], embedding_size, generator)
-        else:
-            shape = _channels_first(space, self.channel_axis)
-            self.network = conv_network(shape, embedding_size, generator)
-        self.normalizer = FrozenNormalizer(shape, warmup) if warmup > 0 else None
+        self.network = network
+        self.normalizer = normalizer
+        self.embedding_size = int(network[-1].out_features)  # type: ignore[arg-type]
 
     @property
     def ready(self) -> bool:
@@ -104,29 +102,109 @@ class SpaceEncoder(Encoder):
         """Add observations to the statistics."""
         assert isinstance(observations, Tensor)
         if self.normalizer is not None and not self.normalizer.ready:
-            for chunk in observations.split(CHUNK):
+            for chunk in self._chunks(observations):
                 self.normalizer.moments.update(self._features(chunk))
 
     def forward(self, observations: Observations) -> Tensor:
         """Embed (n, *shape), a chunk at a time."""
-        return torch.cat(
-            [self._embed(_filled(chunk))[: len(chunk)] for chunk in torch.as_tensor(observations).split(CHUNK)]
-        )
+        # Under whatever gradient mode the caller chose, which is no_grad in `IntrinsicReward.compute`. Tensors made
+        # in inference_mode could neither be saved for a backward pass (RIDE's models read the embeddings of a frozen
+        # encoder) nor be changed in place once they are a memory's buffers, and it would save next to nothing.
+        embed = self._embedding()
+        chunks = self._chunks(torch.as_tensor(observations))
+        return torch.cat([embed(_filled(chunk))[: len(chunk)] for chunk in chunks])
 
-    def _embed(self, observations: Tensor) -> Tensor:
+    def _chunks(self, observations: Tensor) -> Iterator[Tensor]:
+        """Parts of the observations, moved to the encoder's device one by one if they are elsewhere."""
+        device = next(self.network.parameters()).device
+        for chunk in observations.split(self._chunk_size(on_gpu=device.type != "cpu")):
+            yield chunk.to(device)
+
+    @abstractmethod
+    def _chunk_size(self, *, on_gpu: bool) -> int:
+        """Observations encoded at once, which bounds the memory."""
+
+    def _embedding(self) -> Callable[[Tensor], Tensor]:
+        """The function that embeds a chunk, with the weights of now."""
+        return lambda observations: self.network(self._inputs(observations))
+
+    def _inputs(self, observations: Tensor) -> Tensor:
         inputs = self._features(observations)
-        if self.normalizer is not None:
-            inputs = self.normalizer(inputs)
-        embeddings: Tensor = self.network(inputs)
-        return embeddings
+        return inputs if self.normalizer is None else self.normalizer(inputs)
+
+    @abstractmethod
+    def _features(self, observations: Tensor) -> Tensor:
+        """What the normalisation sees, as float32."""
+
+
+class VectorEncoder(SpaceEncoder):
+    """Encodes everything but images by the paper's MLP."""
+
+    def __init__(self, space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> None:
+        size = feature_size(space)
+        super().__init__(space, dense_network(size, embedding_size, generator), _normalizer((size,), warmup))
+
+    def _chunk_size(self, *, on_gpu: bool) -> int:
+        return VECTORS[on_gpu]
 
     def _features(self, observations: Tensor) -> Tensor:
-        observations = observations.to(next(self.network.parameters()).device)
-        if self.channel_axis is None:
-            return features(self.space, observations)
+        return features(self.space, observations)
+
+
+class ImageEncoder(SpaceEncoder):
+    """Encodes uint8 images by the paper's CNN.
+
+    The BatchNorm layers and the division of the pixels by 255 are multiplied into the weights of the convolutions, so
+    that no pass over the pixels or the feature maps is spent on them. The products are a few ten thousand numbers, made
+    anew for each call: they follow whatever is loaded, moved or trained, and gradients flow through them.
+    """
+
+    def __init__(
+        self, space: Space, channel_axis: int, embedding_size: int, generator: torch.Generator, warmup: int
+    ) -> None:
+        shape = _channels_first(space, channel_axis)
+        super().__init__(space, conv_network(shape, embedding_size, generator), _normalizer(shape, warmup))
+        self.channel_axis = channel_axis
+        # Channels first, oneDNN rewrites what each layer makes, 2 / channels of the pixels and less; channels last, the
+        # pixels themselves have to be turned over, unless they come so (benchmarks/encoder.py).
+        turn = channel_axis == 2 or shape[0] < 4
+        self.memory_format = torch.channels_last if turn else torch.contiguous_format
+        # The first layer makes 32 channels of a sixteenth of the area: as many numbers as two channels of pixels.
+        self.largest_size = max(shape[0], 2) * shape[1] * shape[2]
+
+    def _chunk_size(self, *, on_gpu: bool) -> int:
+        return max(PIXELS[on_gpu] // self.largest_size // ROWS, 1) * ROWS
+
+    def _embedding(self) -> Callable[[Tensor], Tensor]:
+        layers = list(self.network)
+        convolutions = [folded(*pair) for pair in zip(layers[0:9:3], layers[1:9:3], strict=True)]  # type: ignore[arg-type]
+        if self.normalizer is None:
+            # A convolution is linear: scaling its weights is scaling its pixels.
+            first = convolutions[0]
+            convolutions[0] = first._replace(weight=scale_pixels(self.space, first.weight))
+        return partial(self._embed, convolutions, self.network[9:])
+
+    def _embed(self, convolutions: list[Convolution], head: nn.Module, observations: Tensor) -> Tensor:
+        # The only reference to the pixels, so that they are gone after the first layer: glibc keeps free memory for
+        # the next chunk up to twice its largest block.
+        images = self._inputs(observations)
+        for convolution in convolutions:
+            images = convolve(images, convolution).relu_()
+        embeddings: Tensor = head(images)
+        return embeddings
+
+    def _inputs(self, observations: Tensor) -> Tensor:
+        # The normalisation differs from pixel to pixel, which no weight can take over.
+        return self._pixels(observations) if self.normalizer is None else super()._inputs(observations)
+
+    def _features(self, observations: Tensor) -> Tensor:
+        return scale_pixels(self.space, self._pixels(observations))
+
+    def _pixels(self, observations: Tensor) -> Tensor:
+        """Images as float32, (n, channels, height, width), by one copy."""
         if self.channel_axis == 2:
             observations = observations.permute(0, 3, 1, 2)
-        return scale_pixels(self.space, observations)
+        return observations.to(torch.float32, memory_format=self.memory_format)
 
 
 class DictEncoder(Encoder):
@@ -182,70 +260,28 @@ class FrozenNormalizer(nn.Module):
         return (values - self.moments.mean.to(values.dtype)) / scale.to(values.dtype)
 
 
-def conv_network(shape: tuple[int, ...], embedding_size: int, generator: torch.Generator) -> nn.Sequential:
-    """The paper's CNN (table "CNN-based"), strides 4, 2, 1, for images (channels, height, width)."""
-    convolutions = nn.Sequential(
-        skip_init(nn.Conv2d, shape[0], 32, kernel_size=8, stride=4),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        skip_init(nn.Conv2d, 32, 64, kernel_size=4, stride=2),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        skip_init(nn.Conv2d, 64, 32, kernel_size=3, stride=1),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.Flatten(),
-    )
-    flat = 32 * math.prod(_conv_side(side) for side in shape[1:])
-    head = [skip_init(nn.Linear, flat, 512), nn.ReLU(), skip_init(nn.Linear, 512, embedding_size)]
-    return _orthogonal(nn.Sequential(*convolutions, *head), generator)
-
-
-def dense_network(inputs: int, embedding_size: int, generator: torch.Generator) -> nn.Sequential:
-    """The paper's MLP encoder (table "MLP-based")."""
-    network = nn.Sequential(
-        skip_init(nn.Linear, inputs, 64),
-        nn.ReLU(),
-        skip_init(nn.Linear, 64, 64),
-        nn.ReLU(),
-        skip_init(nn.Linear, 64, embedding_size),
-    )
-    return _orthogonal(network, generator)
-
-
-def two_layer_network(inputs: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
-    """A dynamics model: Dense 256, ReLU, Dense outputs."""
-    network = nn.Sequential(skip_init(nn.Linear, inputs, 256), nn.ReLU(), skip_init(nn.Linear, 256, outputs))
-    return _orthogonal(network, generator)
-
-
 def _build(space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> Encoder:
     parts = dict_parts(space)
     if parts is None:
-        return SpaceEncoder(space, embedding_size, generator, warmup)
+        channel_axis = image_channel_axis(space)
+        if channel_axis is None:
+            return VectorEncoder(space, embedding_size, generator, warmup)
+        return ImageEncoder(space, channel_axis, embedding_size, generator, warmup)
     return DictEncoder({key: _build(part, embedding_size, generator, warmup) for key, part in parts.items()})
 
 
+def _normalizer(shape: tuple[int, ...], warmup: int) -> FrozenNormalizer | None:
+    return FrozenNormalizer(shape, warmup) if warmup > 0 else None
+
+
 def _filled(observations: Tensor) -> Tensor:
-    """A batch of a multiple of `ROWS` observations, its first one repeated at the end."""
+    """A batch of a multiple of `ROWS` observations, its first one repeated at the end; itself if it is one already."""
     missing = -len(observations) % ROWS
+    if missing == 0:
+        return observations
     return torch.cat([observations, observations[:1].expand(missing, *observations.shape[1:])])
-
-
-def _orthogonal(network: nn.Sequential, generator: torch.Generator) -> nn.Sequential:
-    for layer in network:
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.orthogonal_(layer.weight, gain=math.sqrt(2), generator=generator)
-            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
-    return network
 
 
 def _channels_first(space: Space, channel_axis: int) -> tuple[int, ...]:
     assert space.shape is not None
     return space.shape if channel_axis == 0 else (space.shape[2], *space.shape[:2])
-
-
-def _conv_side(side: int) -> int:
-    for kernel, stride in ((8, 4), (4, 2), (3, 1)):
-        side = (side - kernel) // stride + 1
-    return side

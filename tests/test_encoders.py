@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -5,8 +7,10 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from revd.encoders import CHUNK, DictEncoder, Encoder, SpaceEncoder, make_encoder
+from revd import encoders
+from revd.encoders import VECTORS, DictEncoder, Encoder, ImageEncoder, SpaceEncoder, make_encoder
 
 IMAGE = spaces.Box(0, 255, (3, 84, 84), np.uint8)
 VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)
@@ -174,11 +178,11 @@ def test_an_embedding_does_not_depend_on_its_batch(name: str) -> None:
 
 def test_long_batches_are_encoded_in_chunks() -> None:
     encoder = make_encoder(VECTOR, embedding_size=4)
-    observations = samples(VECTOR, CHUNK + 16)
+    observations = samples(VECTOR, VECTORS[0] + 16)
     sizes: list[int] = []
     layers(encoder)[0].register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
     embeddings = encoder(observations)
-    assert sizes == [CHUNK, 16]
+    assert sizes == [VECTORS[0], 16]
     torch.testing.assert_close(embeddings[-16:], encoder(observations[-16:]))
 
 
@@ -194,10 +198,9 @@ def test_channel_order_does_not_matter() -> None:
     torch.testing.assert_close(first(images), last(images.permute(0, 2, 3, 1)), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["image", "small image"])
-def test_pixels_are_scaled_to_one(name: str) -> None:
-    encoder = make_encoder(SPACES[name], embedding_size=8)
-    pixels = samples(SPACES[name], 2)
+def test_uint8_values_are_scaled_to_one() -> None:
+    encoder = make_encoder(SPACES["small image"], embedding_size=8)
+    pixels = samples(SPACES["small image"], 2)
     inputs: list[Tensor] = []
     layers(encoder)[0].register_forward_hook(lambda _module, args, _output: inputs.append(args[0]))
     encoder(pixels)
@@ -292,24 +295,204 @@ def test_images_are_normalised_pixel_by_pixel() -> None:
     encoder = make_encoder(IMAGE, embedding_size=4, normalize=True, warmup=6)
     images = samples(IMAGE, 6)
     encoder.warm_up(images)
-    inputs: list[Tensor] = []
-    layers(encoder)[0].register_forward_hook(lambda _module, args, _output: inputs.append(args[0]))
-    encoder(images)
-    torch.testing.assert_close(inputs[0][:6].mean(dim=0), torch.zeros(3, 84, 84), atol=1e-4, rtol=0)
-    torch.testing.assert_close(inputs[0][:6].std(dim=0, unbiased=False), torch.ones(3, 84, 84), atol=1e-3, rtol=0)
+    normalised = (images - images.double().mean(dim=0)) / images.double().std(dim=0, unbiased=False)
+    assert_close_to_float64(encoder, normalised, encoder(images))
 
 
-@pytest.mark.parametrize(
-    "space", [spaces.Box(-1, 1, (15,)), spaces.Box(0, 255, (1, 36, 36), np.uint8)], ids=["mlp", "cnn"]
-)
-def test_equal_observations_are_equal_to_the_last_bit_in_batches_of_any_size(space):
-    encoder = make_encoder(space, embedding_size=6, seed=0)
-    space.seed(0)
-    observation = space.sample()
-    embeddings = []
-    for size in range(1, 20):
-        batch = np.stack([space.sample() for _ in range(size)])
+FRAMES = {
+    "stacked frames": spaces.Box(0, 255, (4, 44, 36), np.uint8),
+    "channels last": spaces.Box(0, 255, (36, 44, 3), np.uint8),
+    "grey, first": spaces.Box(0, 255, (1, 36, 36), np.uint8),
+    "grey, last": spaces.Box(0, 255, (40, 36, 1), np.uint8),
+}
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+def image_encoder(space: spaces.Space[Any], **arguments: Any) -> ImageEncoder:
+    """An encoder whose BatchNorm and biases are not the identity and zero that they start from."""
+    encoder = make_encoder(space, embedding_size=6, **arguments)
+    assert isinstance(encoder, ImageEncoder)
+    generator = torch.Generator().manual_seed(1)
+    for tensor in (*encoder.parameters(), *encoder.network.buffers()):
+        if tensor.ndim == 1:
+            tensor.data.uniform_(0.5, 1.5, generator=generator)
+    return encoder
+
+
+def pixels_of(space: spaces.Space[Any], n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Images as the space has them, and as the network takes them."""
+    images = samples(space, n, seed)
+    scaled = images.double() / 255
+    return images, scaled if space.shape[0] <= space.shape[2] else scaled.permute(0, 3, 1, 2)  # type: ignore[index]
+
+
+def assert_close_to_float64(encoder: Encoder, inputs: Tensor, embeddings: Tensor) -> None:
+    assert isinstance(encoder, SpaceEncoder)
+    expected = deepcopy(encoder.network).double()(inputs.double()).detach()
+    torch.testing.assert_close(embeddings.double(), expected, rtol=0, atol=2e-6 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_folding_gives_the_numbers_of_the_network_layer_by_layer(name: str) -> None:
+    encoder = image_encoder(FRAMES[name])
+    images, scaled = pixels_of(FRAMES[name], 11)
+    assert_close_to_float64(encoder, scaled, encoder(images))
+    other = image_encoder(FRAMES[name], seed=1)
+    assert not torch.allclose(other(images), encoder(images))
+    for copied in (deepcopy(encoder), other):
+        copied.load_state_dict(encoder.state_dict())
+        assert torch.equal(copied(images), encoder(images))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_images_of_any_type_and_strides_embed_alike(name: str) -> None:
+    encoder = image_encoder(FRAMES[name])
+    images, _ = pixels_of(FRAMES[name], 16)
+    expected = encoder(images)
+    strided = images.permute(3, 1, 2, 0).contiguous().permute(3, 1, 2, 0)
+    for same in (images.float(), images.long(), strided, images.numpy(), images.repeat_interleave(2, dim=0)[::2]):
+        assert torch.equal(encoder(same), expected)
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_normalised_images_go_through_the_folded_network(name: str) -> None:
+    encoder = image_encoder(FRAMES[name], normalize=True, warmup=20)
+    seen, scaled = pixels_of(FRAMES[name], 20)
+    encoder.warm_up(seen)
+    later, inputs = pixels_of(FRAMES[name], 5, seed=1)
+    assert_close_to_float64(encoder, (inputs - scaled.mean(dim=0)) / scaled.std(dim=0, unbiased=False), encoder(later))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_gradients_reach_every_parameter_through_the_folding(name: str) -> None:
+    encoder = image_encoder(FRAMES[name], trainable=True)
+    naive = deepcopy(encoder.network).double()
+    images, scaled = pixels_of(FRAMES[name], 8)
+    weights = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
+    (encoder(images) * weights).sum().backward()
+    (naive(scaled) * weights).sum().backward()
+    for got, expected in zip(encoder.network.parameters(), naive.parameters(), strict=True):
+        assert got.grad is not None
+        assert expected.grad is not None
+        scale = float(expected.grad.abs().max())
+        torch.testing.assert_close(got.grad.double(), expected.grad, rtol=0, atol=1e-5 * scale)
+
+
+def test_a_step_of_training_changes_the_embeddings() -> None:
+    encoder = image_encoder(FRAMES["stacked frames"], trainable=True)
+    images, scaled = pixels_of(FRAMES["stacked frames"], 8)
+    encoder(images).square().sum().backward()
+    torch.optim.SGD(encoder.parameters(), lr=1e-4).step()
+    assert_close_to_float64(encoder, scaled, encoder(images).detach())
+
+
+def test_folding_leaves_the_state_alone() -> None:
+    encoder = make_encoder(IMAGE, embedding_size=4)
+    before = {key: value.clone() for key, value in encoder.state_dict().items()}
+    encoder(samples(IMAGE, 3))
+    after = encoder.state_dict()
+    norm = ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    names = {0: norm[:2], 1: norm, 3: norm[:2], 4: norm, 6: norm[:2], 7: norm, 10: norm[:2], 12: norm[:2]}
+    assert list(after) == [f"network.{layer}.{name}" for layer, parts in names.items() for name in parts]
+    assert all(torch.equal(after[key], value) for key, value in before.items())
+
+
+class Allocated(TorchDispatchMode):
+    """Notes the tensors that operations make, views left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[Tensor] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and not function.is_view:
+            self.tensors.append(result)
+        return result
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames_are_copied_once_and_a_chunk_at_a_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = image_encoder(FRAMES[name])
+    images, _ = pixels_of(FRAMES[name], 64)
+    size = images[0].numel()
+    monkeypatch.setattr(encoders, "PIXELS", (16 * encoder.largest_size, 0))
+    with Allocated() as allocated:
+        encoder(images)
+    assert not [tensor for tensor in allocated.tensors if tensor.dtype == torch.uint8]
+    assert [len(tensor) for tensor in allocated.tensors if tensor.numel() == 16 * size] == [16] * 4
+    assert max(tensor.numel() for tensor in allocated.tensors) <= 16 * encoder.largest_size
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (1, 84, 84), (210, 160, 3)])
+def test_chunks_fit_what_malloc_keeps_and_a_gpu_takes_a_rollout_at_once(shape: tuple[int, ...]) -> None:
+    encoder = make_encoder(spaces.Box(0, 255, shape, np.uint8), embedding_size=4)
+    assert isinstance(encoder, ImageEncoder)
+    chunk = encoder._chunk_size(on_gpu=False)
+    assert chunk % encoders.ROWS == 0
+    assert 4 * chunk * np.prod(shape) <= 16 * 2**20
+    if 84 in shape:
+        assert chunk >= 128
+        assert encoder._chunk_size(on_gpu=True) >= 2_560
+
+
+def test_the_largest_images_go_through_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "PIXELS", (1, 1))
+    encoder = image_encoder(FRAMES["stacked frames"])
+    images, scaled = pixels_of(FRAMES["stacked frames"], 19)
+    assert encoder._chunk_size(on_gpu=False) == encoders.ROWS
+    assert_close_to_float64(encoder, scaled, encoder(images))
+
+
+@pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["mlp", *FRAMES])
+def test_equal_observations_are_equal_to_the_last_bit_in_batches_of_any_size(
+    name: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = FRAMES.get(name, spaces.Box(-1, 1, (15,)))
+    encoder = make_encoder(space, embedding_size=6).to(device)
+    # Chunks of 32, so that batches end before, at and behind the end of a chunk.
+    monkeypatch.setattr(encoders, "VECTORS", (32, 32))
+    monkeypatch.setattr(encoders, "PIXELS", (32 * getattr(encoder, "largest_size", 1),) * 2)
+    others = samples(space, 70).to(device)
+    observation = samples(space, 1, seed=1).to(device)[0]
+    expected = encoder(observation[None])[0]
+    for size in range(1, 71):
+        batch = others[:size].clone()
         batch[size // 2] = batch[-1] = observation
-        encoded = encoder(torch.as_tensor(batch))
-        embeddings += [encoded[size // 2], encoded[-1]]
-    assert all(torch.equal(embedding, embeddings[0]) for embedding in embeddings)
+        embeddings = encoder(batch)
+        assert torch.equal(embeddings[size // 2], expected)
+        assert torch.equal(embeddings[-1], expected)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("shape", [(4, 84, 84), (84, 84, 3)])
+def test_equal_frames_are_equal_to_the_last_bit_around_the_end_of_a_chunk(shape: tuple[int, ...]) -> None:
+    encoder = make_encoder(spaces.Box(0, 255, shape, np.uint8), embedding_size=128)
+    assert isinstance(encoder, ImageEncoder)
+    chunk = encoder._chunk_size(on_gpu=False)
+    generator = torch.Generator().manual_seed(0)
+    frame = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+    expected = encoder(frame[None])
+    for size in (chunk - 1, chunk, chunk + 1):
+        assert torch.equal(encoder(frame.expand(size, *shape)), expected.expand(size, -1))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["image", "vector", "dict", *FRAMES])
+def test_a_gpu_gives_the_numbers_of_the_cpu(name: str) -> None:
+    space = (SPACES | FRAMES)[name]
+    encoder, observations = make_encoder(space, embedding_size=32), samples(space, 300)
+    expected = encoder(observations)
+    embeddings = encoder.cuda()(observations)
+    assert embeddings.is_cuda
+    torch.testing.assert_close(embeddings.cpu(), expected, rtol=0, atol=1e-5 * float(expected.abs().max()))

@@ -14,7 +14,7 @@ PATHS = sorted(ROOT.rglob("*.py"))
 
 #: What each part of the package may import of the others; every part may import itself.
 FILES_ON_DISK = {"atomicfile", "csvfile", "tensorfile"}
-FOUNDATION = {"functional", "names", "moments", "spaces", "rollout", "encoders"}
+FOUNDATION = {"functional", "names", "moments", "spaces", "rollout", "networks", "encoders"}
 ALLOWED: dict[str, set[str]] = {
     "functional": set(),
     "names": set(),
@@ -24,7 +24,8 @@ ALLOWED: dict[str, set[str]] = {
     "moments": set(),
     "spaces": set(),
     "rollout": {"spaces"},
-    "encoders": {"moments", "spaces", "rollout"},
+    "networks": set(),
+    "encoders": {"moments", "spaces", "rollout", "networks"},
     "rewards": FOUNDATION,
     "envs": {"names"},
     "sb3": FOUNDATION | FILES_ON_DISK | {"rewards", "envs"},

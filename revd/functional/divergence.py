@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from revd.functional.neighbors import episode_distances
+from revd.functional.neighbors import neighbor_distances
 
 #: Distances are clamped here before their logarithm, so that exact duplicates leave the estimate finite.
 DISTANCE_FLOOR = torch.finfo(torch.float32).tiny
@@ -33,7 +33,7 @@ def renyi_divergence(x: Tensor, y: Tensor, *, k: int = 5, alpha: float = 0.5) ->
         The estimates, (...).
     """
     _check_order(k, alpha)
-    own, other = episode_distances(x, y, k=k)
+    own, other = neighbor_distances(x, k=k), neighbor_distances(x, y, k=k)
     n = torch.full(own.shape[:-2], x.shape[-2], device=own.device)
     m = torch.full(own.shape[:-2], y.shape[-2], device=own.device)
     return divergence_from_distances(own[..., -1], other[..., -1], n=n, m=m, dimension=x.shape[-1], k=k, alpha=alpha)

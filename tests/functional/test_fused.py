@@ -95,6 +95,13 @@ def test_a_nan_is_nobodys_neighbour():
     assert found[:, 30].isinf().all()
 
 
+@pytest.mark.parametrize("shape", [(0, 5, 3), (2, 0, 3)])
+def test_no_points_have_no_neighbours(shape):
+    x = torch.zeros(shape)
+    targets = [Target(torch.zeros(shape[0], 4, 3)), Target(torch.zeros(shape[0], 6, 3))]
+    assert [found.shape for found in fused.nearest(x, targets, 2)] == 2 * [(*shape[:2], 2)]
+
+
 def test_points_need_not_be_contiguous():
     x = clouds("spread", 30, 8, 0).mT.contiguous().mT
     assert_exact(fused.nearest(x, [Target(x, within=True)], 2)[0], x, Target(x, within=True), 2)
