@@ -1,7 +1,8 @@
 """Random encoders: the paper's CNN for images, its MLP for everything else, one per key for Dict spaces.
 
 An encoder's output depends on its seed, its weights and the observation, never on the batch it comes in: BatchNorm
-stays in eval mode whatever the training loop does.
+stays in eval mode whatever the training loop does. On the CPU this holds to the last bit; on a GPU equal observations
+of one batch are equal, those of batches of different size to rounding.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from revd.functional.workspace import Workspace
+
 #: Bits of the float32 that is infinite; as integers, all finite non-negative numbers are smaller.
 INFINITY = 0x7F800000
 
@@ -20,7 +22,7 @@ class Selection(NamedTuple):
     outside: Tensor
 
 
-def smallest(values: Tensor, offset: Tensor, count: int, groups: int) -> Selection:
+def smallest(values: Tensor, offset: Tensor, count: int, groups: int, workspace: Workspace) -> Selection:
     """The `count` smallest of values + offset in each row.
 
     The smallest lie in the `count` groups with the smallest minima. Group g is the columns g, g + groups,
@@ -31,16 +33,23 @@ def smallest(values: Tensor, offset: Tensor, count: int, groups: int) -> Selecti
         offset: (..., rows), what makes all values of a row non-negative but for rounding.
         count: How many; at most `groups`.
         groups: Number of groups; the number of columns for none.
+        workspace: Where the steps on the way are written.
     """
+    rows = values.shape[:-1]
     size = values.shape[-1] // groups
-    minima = values if size == 1 else values.unflatten(-1, (size, groups)).amin(dim=-2)
-    best = _lowest(minima + offset[..., None], count)
+    offset = offset[..., None]
+    minima = workspace.take("minima", *rows, groups)
     if size == 1:
-        return best
-    columns = best.columns[..., None, :] + torch.arange(0, values.shape[-1], groups, device=values.device)[:, None]
-    columns = columns.flatten(-2)
-    within = _lowest(values.gather(-1, columns) + offset[..., None], count)
-    return Selection(columns.gather(-1, within.columns), within.found, torch.minimum(best.outside, within.outside))
+        return _lowest(torch.add(values, offset, out=minima), count)
+    torch.amin(values.unflatten(-1, (size, groups)), dim=-2, out=minima)
+    best = _lowest(minima.add_(offset), count)
+    columns = workspace.take("columns", *rows, size, count, dtype=torch.int64)
+    starts = torch.arange(0, values.shape[-1], groups, device=values.device)
+    columns = torch.add(best.columns[..., None, :], starts[:, None], out=columns).flatten(-2)
+    members = torch.gather(values, -1, columns, out=workspace.take("members", *columns.shape))
+    within = _lowest(members.add_(offset), count)
+    outside = torch.minimum(best.outside, within.outside)
+    return Selection(columns.gather(-1, within.columns), within.found, outside)
 
 
 def _lowest(values: Tensor, count: int) -> Selection:

@@ -18,23 +18,26 @@ from torch import Tensor
 from revd.functional.rounding import direct_slack, float32_bound
 from revd.functional.selection import smallest, sorted_rows
 from revd.functional.targets import Target
+from revd.functional.workspace import Workspace
 
-#: Products held at once: 2 MiB on the CPU, which its cache holds, and enough to keep a GPU busy …
-TILE_ELEMENTS = 524_288
-TILE_ELEMENTS_ON_GPU = 8_388_608
+#: Products held at once: 4 MiB on the CPU, which its cache holds, and 128 MiB on a GPU, which keeps it busy …
+TILE_ELEMENTS = 1_048_576
+TILE_ELEMENTS_ON_GPU = 33_554_432
 #: … but at least so many rows against all columns, since a product of a few rows is slow.
-TILE_ROWS = 64
+TILE_ROWS = 128
 #: Candidates beyond the k asked for: the more, the fewer points must be searched directly.
 SPARE = 3
+#: Numbers in a line of the processor's cache.
+CACHE_LINE = 16
 
 
 def nearest(x: Tensor, targets: Sequence[Target], k: int) -> list[Tensor]:
     """Distances from the points of x, (b, n, d), to their k nearest in each target, (b, n, k), ascending."""
-    workspace = _Workspace(x)
+    workspace = Workspace(x.device)
     return [_search(x, target, k, workspace) for target in targets]
 
 
-def _search(x: Tensor, target: Target, k: int, workspace: _Workspace) -> Tensor:
+def _search(x: Tensor, target: Target, k: int, workspace: Workspace) -> Tensor:
     batches, n, d = x.shape
     m = target.columns.shape[1]
     candidates = k + SPARE
@@ -58,23 +61,12 @@ def _search(x: Tensor, target: Target, k: int, workspace: _Workspace) -> Tensor:
 
 
 def _grouping(m: int, candidates: int) -> tuple[int, int]:
-    """Groups and columns in each: so that the selections among groups and in the chosen ones are equally long."""
-    size = max(1, round(math.sqrt(m / candidates)))
-    return -(-m // size), size
+    """Groups and columns in each: so that the selections among groups and in the chosen ones are of similar length.
 
-
-class _Workspace:
-    """Buffers that all tiles of a search use in turn: fresh memory costs more than what is computed in it."""
-
-    def __init__(self, like: Tensor) -> None:
-        self.like = like
-        self.buffers: dict[str, Tensor] = {}
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        size = math.prod(shape)
-        if name not in self.buffers or self.buffers[name].numel() < size:
-            self.buffers[name] = self.like.new_empty(size)
-        return self.buffers[name][:size].view(shape)
+    Rows of whole cache lines keep the product fast.
+    """
+    size = 1 << max(0, math.floor(math.log2(max(m, 1) / candidates) / 2))
+    return _multiple(-(-m // size), CACHE_LINE), size
 
 
 class _Columns(NamedTuple):
@@ -142,7 +134,7 @@ def _direct(x: Tensor, y: Tensor, k: int, hidden: _Hidden) -> Tensor:
     return hidden.hide(distances).topk(k, dim=-1, largest=False, sorted=True).values
 
 
-def _certified(x: Tensor, y: _Columns, groups: int, k: int, hidden: _Hidden, workspace: _Workspace) -> Tensor:
+def _certified(x: Tensor, y: _Columns, groups: int, k: int, hidden: _Hidden, workspace: Workspace) -> Tensor:
     """Candidates from a matrix product, their distances from direct differences, and a proof for each row."""
     dimension = x.shape[-1]
     centred = torch.sub(x, y.center, out=workspace.take("centred", *x.shape))
@@ -150,7 +142,7 @@ def _certified(x: Tensor, y: _Columns, groups: int, k: int, hidden: _Hidden, wor
     product = workspace.take("product", *x.shape[:2], y.centred.shape[1])
     torch.baddbmm(y.square[:, None], centred, y.centred.mT, alpha=-2, out=product)
     # |x|^2 is the same along a row, so it is added to the few that are compared.
-    chosen = smallest(hidden.hide(product), square, k + SPARE, groups)
+    chosen = smallest(hidden.hide(product), square, k + SPARE, groups, workspace)
     distances = _differences(x, y.points, chosen.columns, workspace).masked_fill_(~chosen.found, torch.inf)
     distances = sorted_rows(distances)[..., :k]
     kth = distances[..., -1].square()
@@ -170,7 +162,7 @@ def _search_rows(distances: Tensor, rows: Tensor, x: Tensor, y: Tensor, hidden: 
     return distances
 
 
-def _differences(x: Tensor, y: Tensor, columns: Tensor, workspace: _Workspace) -> Tensor:
+def _differences(x: Tensor, y: Tensor, columns: Tensor, workspace: Workspace) -> Tensor:
     """Distances from (b, n, d) to the chosen rows of (b, m, d), (b, n, c), from direct differences."""
     batches, m, d = y.shape
     flat = columns.clamp(max=m - 1)  # a group's last column may lie beyond the end
@@ -194,3 +186,7 @@ def _product_is_precise(device: torch.device) -> bool:
         return device.type in ("cpu", "cuda") and torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # torch's newer settings of precision are in use, which this function does not read
         return False
+
+
+def _multiple(number: int, of: int) -> int:
+    return -(-number // of) * of

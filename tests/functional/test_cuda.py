@@ -41,9 +41,16 @@ def test_long_episodes(kind):
         assert_exact(found[:, rows], x[:, rows], some, 5)
 
 
+@pytest.fixture
+def tf32():
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.usefixtures("tf32")
 @pytest.mark.parametrize("kind", KINDS)
-def test_reduced_precision_of_products_changes_nothing(kind, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+def test_reduced_precision_of_products_changes_nothing(kind):
     x = clouds(kind, 500, 64, 0).cuda()
     target = Target(x, within=True)
     assert_exact(tiled.nearest(x, [target], 3)[0], x, target, 3)

@@ -202,7 +202,7 @@ def test_default_tile_keeps_a_long_episode_small() -> None:
     x = randn(9_000, 1)
     with LargestTensor() as largest:
         neighbor_distances(x, k=1)
-    assert largest.elements <= max(tiled.TILE_ELEMENTS, 1.01 * tiled.TILE_ROWS * 9_000)
+    assert largest.elements <= max(tiled.TILE_ELEMENTS, 1.05 * tiled.TILE_ROWS * 9_000)
 
 
 def test_episode_distances_are_the_two_searches() -> None:

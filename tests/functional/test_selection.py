@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from revd.functional.selection import smallest, sorted_rows
+from revd.functional.workspace import Workspace
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
@@ -29,7 +30,7 @@ def test_the_smallest_are_found_and_nothing_outside_is_smaller(groups, size, cou
     values[0, 0, -count:] = 0.0
     offset = torch.rand(2, 5, generator=generator)
     before = values.clone()
-    chosen = smallest(values - offset[..., None], offset, count, groups)
+    chosen = smallest(values - offset[..., None], offset, count, groups, Workspace(values.device))
     kept = before.gather(-1, chosen.columns)
     assert torch.equal(chosen.found, kept.isfinite())
     others = before.scatter(-1, chosen.columns, torch.inf).amin(dim=-1)
@@ -42,13 +43,14 @@ def test_the_smallest_are_found_and_nothing_outside_is_smaller(groups, size, cou
 
 def test_no_column_is_chosen_twice():
     values = torch.zeros(1, 3, 64)
-    columns = smallest(values, torch.zeros(1, 3), 8, 16).columns
+    columns = smallest(values, torch.zeros(1, 3), 8, 16, Workspace(values.device)).columns
     assert all(len(set(row)) == 8 for row in columns[0].tolist())
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_other_devices_give_the_same_shapes(device):
-    chosen = smallest(torch.rand(2, 5, 64, device=device), torch.zeros(2, 5, device=device), 4, 16)
+    workspace = Workspace(torch.device(device))
+    chosen = smallest(torch.rand(2, 5, 64, device=device), torch.zeros(2, 5, device=device), 4, 16, workspace)
     assert chosen.columns.shape == chosen.found.shape == (2, 5, 4)
     assert chosen.outside.shape == (2, 5)
     assert sorted_rows(torch.rand(2, 5, 3, device=device)).shape == (2, 5, 3)
