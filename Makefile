@@ -4,11 +4,15 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean
+.PHONY: help demo test bench fuzz faults soak check format clean
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
 	@echo "make test    the tests, with line coverage"
+	@echo "make fuzz    tens of thousands of random arguments; only documented errors may come out"
+	@echo "make faults  kill trainings and suites 210 times, say the same commands again, count what came of it"
+	@echo "make soak    two million steps in a cheap environment: is memory flat?"
+	@echo "make bench   the speed of the neighbour search and the encoder, against what one would use instead"
 	@echo "make check   ruff (lint and format), mypy --strict, the direction of the imports"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make clean   remove .venv and caches (never runs/)"
@@ -24,11 +28,28 @@ help:
 	$(PIP) -e ".[dev]"
 	@touch $@ .venv/.demo
 
+.venv/.bench: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) -e ".[bench]"
+	@touch $@
+
 demo: .venv/.demo
 	$(BIN)/revd demo
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+fuzz: .venv/.dev
+	$(BIN)/python -m pytest -n 2 -m fuzz --hypothesis-profile=fuzz tests/fuzz
+
+faults: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
+
+soak: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py
+
+bench: .venv/.bench
+	$(BIN)/python benchmarks/neighbors.py
+	$(BIN)/python benchmarks/encoder.py
 
 check: .venv/.dev
 	$(BIN)/ruff check .

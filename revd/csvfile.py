@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
+
+from revd.atomicfile import sync, write_whole
 
 
 class CsvFile:
@@ -38,29 +39,37 @@ class CsvFile:
         self._file.write(_line([row.get(name) for name in self._columns]))
         self._file.flush()
 
+    def sync(self) -> None:
+        """Wait until all rows are on disk: then a power cut cannot take them back."""
+        sync(self._path)
+
     def keep_until(self, column: str, limit: float) -> None:
         """Drop the rows in which `column` exceeds `limit`."""
         rows = _read(self._path)[1]
-        self._rewrite([row for row in rows if float(row[column]) <= limit])
+        self._rewrite([row for row in rows if self._number(row[column], column) <= limit])
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
+    def _number(self, cell: str, column: str) -> float:
+        try:
+            return float(cell)
+        except ValueError as error:
+            raise ValueError(f"{self._path} is damaged: a row has {column} {cell!r}, which is no number") from error
+
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
-        temporary = self._path.with_name(f".{os.getpid()}.{self._path.name}")
         lines = [_line(self._columns)] if self._columns else []
         lines += [_line([row.get(name, "") for name in self._columns]) for row in rows]
-        temporary.write_text("".join(lines), newline="")
         self.close()
-        os.replace(temporary, self._path)
-        self._file = self._path.open("a", newline="")
+        write_whole(self._path, "".join(lines).encode())
+        self._file = self._path.open("a", newline="", encoding="utf-8")
 
 
 def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Columns and complete rows of a file, none if it does not exist."""
-    text = path.read_text() if path.exists() else ""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     complete = text[: text.rfind("\n") + 1]
     columns, *rows = [*csv.reader(io.StringIO(complete))] or [[]]
     return columns, [dict(zip(columns, row, strict=True)) for row in rows if len(row) == len(columns)]

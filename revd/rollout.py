@@ -47,13 +47,13 @@ class Rollout:
         dones: ArrayLike,
         lengths: ArrayLike | None = None,
     ) -> None:
-        dones = _tensor(dones)
+        dones = _tensor("dones", dones)
         if dones.ndim != 2 or dones.numel() == 0:
             raise ValueError(f"dones must have shape (n_steps, n_envs), neither 0, got {tuple(dones.shape)}")
         fields = {
-            "observations": _observations(observations),
-            "actions": _tensor(actions),
-            "next_observations": _observations(next_observations),
+            "observations": _observations("observations", observations),
+            "actions": _tensor("actions", actions),
+            "next_observations": _observations("next_observations", next_observations),
             "dones": dones.bool(),
             "lengths": None if lengths is None else _lengths(lengths),
         }
@@ -113,13 +113,13 @@ class Rollout:
         parts = dict_parts(space)
         if parts is not None:
             if not isinstance(values, dict) or set(values) != set(parts):
-                got = sorted(values) if isinstance(values, dict) else "one tensor"
+                got = sorted(values, key=str) if isinstance(values, dict) else "one tensor"
                 raise ValueError(f"{name} must be a dict with the keys {sorted(parts)}, got {got}")
             for key, part in parts.items():
                 self._check_values(f"{name}[{key!r}]", values[key], part)
             return
         if isinstance(values, dict):
-            raise ValueError(f"{name} is a dict with the keys {sorted(values)}, but the space is {space}")
+            raise ValueError(f"{name} is a dict with the keys {sorted(values, key=str)}, but the space is {space}")
         if tuple(values.shape[2:]) != space.shape:
             expected = (self.n_steps, self.n_envs, *(space.shape or ()))
             raise ValueError(f"{name} must have shape {expected} for {space}, got {tuple(values.shape)}")
@@ -128,7 +128,10 @@ class Rollout:
         bounds = discrete_bounds(space)
         if bounds is not None:
             low, high = (bound.to(values.device) for bound in bounds)
-            self._check_steps(name, (values >= low) & (values <= high), f"a value outside {space}")
+            # In 64 bits: a bound that does not fit the values' own type would wrap around.
+            wide = values.double() if values.is_floating_point() else values.long()
+            good = (wide >= low) & (wide <= high) & (wide == wide.trunc())
+            self._check_steps(name, good, f"a value outside {space}")
 
     def _check_steps(self, name: str, good: Tensor, what: str) -> None:
         bad = ~good.reshape(self.n_steps, self.n_envs, -1).all(dim=-1) & self.valid.to(good.device)
@@ -155,21 +158,46 @@ def _named_tensors(name: str, values: Observations) -> Iterator[tuple[str, Tenso
         yield name, values
 
 
-def _observations(values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:
+def _observations(name: str, values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:
     if isinstance(values, Mapping):
-        return {key: _observations(value) for key, value in values.items()}  # type: ignore[misc]
-    return _tensor(values)
+        return {key: _observations(f"{name}[{key!r}]", value) for key, value in values.items()}  # type: ignore[misc]
+    return _tensor(name, values)
 
 
 def _lengths(values: ArrayLike) -> Tensor:
-    lengths = _tensor(values)
-    if lengths.is_floating_point():
+    lengths = _tensor("lengths", values)
+    if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be integers, got {lengths.dtype}")
     return lengths.long()
 
 
-def _tensor(values: ArrayLike) -> Tensor:
-    """A tensor over the same memory; arrays that torch cannot share (read-only, reversed) are copied."""
-    if isinstance(values, np.ndarray) and (not values.flags.writeable or min(values.strides, default=0) < 0):
-        values = values.copy()
-    return torch.as_tensor(values)
+#: Of these torch can do little more than store them.
+_WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
+
+
+def _tensor(name: str, values: ArrayLike) -> Tensor:
+    """A tensor over the same memory; arrays that torch cannot share (read-only, reversed, …) are copied.
+
+    Raises:
+        TypeError: It is no array of real numbers.
+    """
+    if isinstance(values, np.ndarray):
+        values = _shareable(values)
+    try:
+        tensor = torch.as_tensor(values).detach()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise TypeError(f"{name} must be an array or a tensor of numbers, got {_kind(values)}: {error}") from error
+    if tensor.is_complex() or tensor.layout != torch.strided or tensor.is_quantized:
+        raise TypeError(f"{name} must be a dense array or tensor of real numbers, got {_kind(values)}")
+    return tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
+
+
+def _shareable(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if not values.dtype.isnative:
+        return values.astype(values.dtype.newbyteorder("="))
+    return values.copy() if not values.flags.writeable or min(values.strides, default=0) < 0 else values
+
+
+def _kind(values: object) -> str:
+    dtype = getattr(values, "dtype", None)
+    return type(values).__name__ if dtype is None else f"{type(values).__name__} of {dtype}"

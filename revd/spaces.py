@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The smallest image side that survives the paper's three convolutions.
 MIN_IMAGE_SIDE = 36
+#: The most numbers that one element may become; a layer of weights for each of them must fit the memory.
+LARGEST_FEATURES = 2**24
 
 
 def check_space(space: Space, name: str) -> None:
@@ -35,6 +37,11 @@ def check_space(space: Space, name: str) -> None:
         raise ValueError(
             f"{name} is a {type(space).__name__} space; supported are Box, Discrete, MultiDiscrete, MultiBinary "
             "and Dict spaces of these"
+        )
+    elif not 1 <= feature_size(space) <= LARGEST_FEATURES:
+        raise ValueError(
+            f"{name} is {space}, whose elements become {feature_size(space)} numbers; from 1 to {LARGEST_FEATURES} "
+            "can be encoded"
         )
 
 
@@ -105,10 +112,10 @@ def features(space: Space, values: Tensor) -> Tensor:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):
-        return _one_hot(values.reshape(-1) - int(space.start), int(space.n), str(space))
+        return _one_hot(values.reshape(-1).long() - int(space.start), int(space.n), str(space))
     if isinstance(space, spaces.MultiDiscrete):
         starts, sizes = space.start.reshape(-1), space.nvec.reshape(-1)
-        flat = values.reshape(len(values), len(sizes))
+        flat = values.reshape(len(values), len(sizes)).long()
         parts = [
             _one_hot(flat[:, i] - int(start), int(size), f"part {i} of {space}")
             for i, (start, size) in enumerate(zip(starts, sizes, strict=True))
@@ -124,7 +131,6 @@ def scale_pixels(space: Space, values: Tensor) -> Tensor:
 
 
 def _one_hot(indices: Tensor, size: int, where: str) -> Tensor:
-    indices = indices.long()
     if indices.numel() and (int(indices.min()) < 0 or int(indices.max()) >= size):
         raise ValueError(f"a value lies outside {where}")
     return torch.nn.functional.one_hot(indices, size).to(torch.float32)

@@ -31,7 +31,7 @@ def trained(monkeypatch):
     """Configs that would have been trained."""
     configs = []
 
-    def train(config, report=None):
+    def train(config, report=None, trust=False):
         configs.append(config)
         return config.directory
 
@@ -116,6 +116,14 @@ def test_wrong_use_is_one_line_and_exit_code_two(arguments, message, capsys):
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize("flag", ["--task", "--preset", "--algo", "--reward"])
+def test_a_flag_without_its_value_is_explained_by_the_one_parser(flag, capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", flag]) == 2
+    errors = capsys.readouterr().err
+    assert "helptext" in errors
+    assert "usage:" not in errors
+
+
 def test_wrong_words_are_explained(capsys):
     assert exit_code(["train", "--task", "CartPole-v1", "--reward-params", "k"]) == 2
     captured = capsys.readouterr()
@@ -190,7 +198,7 @@ def test_pretraining_leaves_the_tasks_reward_out(trained, capsys):
 
 
 def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
-    def interrupt(config, report=None):
+    def interrupt(config, report=None, trust=False):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("revd.experiments.run.train", interrupt)
@@ -199,7 +207,7 @@ def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
 
 
 def test_other_errors_keep_their_traceback(monkeypatch):
-    def fail(config, report=None):
+    def fail(config, report=None, trust=False):
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("revd.experiments.run.train", fail)

@@ -1,4 +1,5 @@
 import csv
+import os
 from contextlib import closing
 
 import pytest
@@ -60,6 +61,21 @@ def test_a_file_cut_off_in_its_header_starts_anew(tmp_path):
     (tmp_path / "a.csv").write_text("ste")
     write(tmp_path / "a.csv", {"steps": 1})
     assert (tmp_path / "a.csv").read_text() == "steps\n1\n"
+
+
+def test_a_damaged_number_is_named_with_its_file(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("steps,b\n1,2\nx,3\n")
+    with closing(CsvFile(path)) as file, pytest.raises(ValueError, match=r"a\.csv is damaged: a row has steps 'x'"):
+        file.keep_until("steps", 5)
+
+
+def test_rows_can_be_put_on_disk_for_good(tmp_path, monkeypatch):
+    synced = []
+    with closing(CsvFile(tmp_path / "a.csv", ["steps"])) as file:
+        monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+        file.sync()
+    assert synced == [(tmp_path / "a.csv").stat().st_ino]
 
 
 def test_rows_can_be_taken_back(tmp_path):

@@ -7,6 +7,7 @@ from gymnasium import spaces
 
 from revd import Rollout
 from revd.rollout import map_observations
+from revd.spaces import features
 from tests.support.rollouts import BOX, DISCRETE, changed, make_rollout
 
 
@@ -149,3 +150,87 @@ def test_padded_steps_may_hold_anything() -> None:
     rollout.check_against(BOX, DISCRETE, 2)
     with pytest.raises(ValueError, match="step 4 of environment 1"):
         changed(rollout, lengths=[8, 5]).check_against(BOX, DISCRETE, 2)
+
+
+@pytest.mark.parametrize("name", ["observations", "actions", "next_observations", "dones", "lengths"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "text",
+        object(),
+        np.array(["a", "b"]),
+        np.zeros((8, 2), object),
+        np.zeros((8, 2), "M8[s]"),
+        np.zeros((8, 2), complex),
+        [[1.0], [1.0, 2.0]],
+        [[10**400]],
+        torch.zeros(8, 2).to_sparse(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_array_of_real_numbers_is_named(name: str, bad: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^{name} must be .* of (real )?numbers, got "):
+        changed_to(name, bad)
+
+
+@pytest.mark.parametrize("name", ["observations", "actions", "next_observations", "dones"])
+def test_nothing_is_no_array(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name} must be an array or a tensor of numbers, got NoneType"):
+        changed_to(name, None)
+
+
+def changed_to(name: str, value: Any) -> Rollout:
+    rollout = make_rollout(0)
+    fields = {field: getattr(rollout, field) for field in ("observations", "actions", "next_observations", "dones")}
+    return Rollout(**{**fields, name: value})
+
+
+@pytest.mark.parametrize("dtype", ["u2", "u4", "u8", ">i4", ">f4", ">f8", "<i2"])
+def test_types_that_torch_can_hardly_use_are_converted(dtype: str) -> None:
+    values = np.arange(48).reshape(8, 2, 3).astype(dtype)
+    rollout = changed(make_rollout(0), observations=values, next_observations=values, lengths=[8, 3])
+    rollout.check_against(BOX, DISCRETE, 2)
+    assert rollout.observations.tolist() == values.tolist()
+    assert len(rollout.steps(rollout.observations)) == 11
+
+
+def test_gradients_stay_outside() -> None:
+    values = torch.zeros(8, 2, 3, requires_grad=True)
+    assert not changed(make_rollout(0), observations=values).observations.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("space", "dtype", "good", "bad"),
+    [
+        (spaces.Discrete(200), np.int8, 100, -1),
+        (spaces.Discrete(300), np.uint8, 255, None),
+        (spaces.Discrete(300, start=-100), np.int8, 100, -101),
+        (spaces.Discrete(3), np.float32, 2.0, 1.5),
+        (spaces.Discrete(2), np.bool_, True, None),
+        (spaces.MultiBinary(1), np.float64, 1.0, 0.5),
+    ],
+    ids=str,
+)
+def test_bounds_are_compared_in_full_and_values_are_whole(
+    space: spaces.Space[Any], dtype: Any, good: Any, bad: Any
+) -> None:
+    shape = (8, 2, *(space.shape or ()))
+    rollout = changed(make_rollout(0), actions=np.full(shape, good, dtype))
+    rollout.check_against(BOX, space, 2)
+    one_hot = features(space, rollout.steps(rollout.actions))
+    assert one_hot.sum(dim=-1).unique().tolist() == [1.0]
+    if bad is not None:
+        with pytest.raises(ValueError, match="actions hold a value outside"):
+            changed(rollout, actions=np.full(shape, bad, np.float64)).check_against(BOX, space, 2)
+
+
+def test_keys_of_any_kind_are_listed() -> None:
+    values = {1: np.zeros((8, 2)), "a": np.zeros((8, 2))}
+    for space in (DICT, BOX):
+        with pytest.raises(ValueError, match=r"\[1, 'a'\]"):
+            changed(make_rollout(0), observations=values).check_against(space, DISCRETE, 2)
+
+
+def test_lengths_are_counts() -> None:
+    with pytest.raises(ValueError, match=r"lengths must be integers, got torch\.bool"):
+        changed(make_rollout(0), lengths=np.array([True, False]))

@@ -153,3 +153,11 @@ def test_bounds_of_discrete_values() -> None:
     assert bounds(spaces.MultiDiscrete([2, 5], start=[0, 1])) == [[0, 1], [1, 5]]
     assert bounds(spaces.MultiBinary(4)) == [0, 1]
     assert bounds(BOX) == []
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Box(0, 1, (0,)), spaces.Box(0, 1, (3, 0)), spaces.Discrete(2**24 + 1)], ids=str
+)
+def test_spaces_of_no_size_or_too_large_a_size_are_refused(space):
+    with pytest.raises(ValueError, match=r"observation_space is .* become \d+ numbers; from 1 to 16777216 can be"):
+        check_space(space, "observation_space")

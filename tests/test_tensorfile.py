@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 
@@ -47,10 +48,45 @@ def test_every_truncation_is_noticed(tmp_path):
             read_tensors(tmp_path / "x")
 
 
-@pytest.mark.parametrize("metadata", [None, {"other": "{}"}, {"revd": "no json"}, {"revd": "3"}])
+def test_every_flipped_bit_is_noticed_or_harmless(tmp_path):
+    tensors = {"a": torch.tensor([1.0, float("nan")]), "b": torch.arange(3), "c": torch.tensor(True)}
+    write_tensors(tmp_path / "x", tensors, {"steps": 1})
+    whole = (tmp_path / "x").read_bytes()
+    harmless = 0
+    for place in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        (tmp_path / "x").write_bytes(damaged)
+        try:
+            read, values = read_tensors(tmp_path / "x")
+        except ValueError:
+            continue
+        harmless += 1
+        assert values == {"steps": 1}
+        assert read.keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            assert (read[name].dtype, read[name].shape) == (tensor.dtype, tensor.shape)
+            assert torch.equal(read[name].view(torch.uint8), tensor.view(torch.uint8))
+    assert harmless < 0.05 * 8 * len(whole), "some of the padding and of the spelling of the header"
+
+
+@pytest.mark.parametrize("metadata", [None, {"other": "{}"}, {"revd": "{}"}, {"sha256": "0"}])
 def test_other_files_are_refused(tmp_path, metadata):
     save_file({"a": torch.ones(1)}, tmp_path / "x", metadata=metadata)
-    with pytest.raises(ValueError, match="was not written by revd"):
+    with pytest.raises(ValueError, match="was not written by revd, or by a version before checksums"):
+        read_tensors(tmp_path / "x")
+
+
+@pytest.mark.parametrize("text", ["no json", "3"])
+def test_values_that_are_none_are_refused_even_with_their_checksum(tmp_path, text):
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    save_file({}, tmp_path / "x", metadata={"revd": text, "sha256": checksum})
+    with pytest.raises(ValueError, match="was not written by revd: its values are"):
+        read_tensors(tmp_path / "x")
+
+
+def test_a_missing_file_is_missing_and_not_damaged(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         read_tensors(tmp_path / "x")
 
 

@@ -1,5 +1,6 @@
 """`revd train` and `revd pretrain`."""
 
+import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 import tyro
 from rich.console import Console
 
-from revd.cli.shared import parent_config, print_line
+from revd.cli.shared import EXIT_FAILED, parent_config, print_line
 from revd.cli.watch import WatchCommand, require_matplotlib
 from revd.envs.tasks import SPARSITY
 from revd.experiments.config import NO_REWARD, TrainConfig
@@ -45,7 +46,7 @@ class TrainCommand(TrainConfig):
     output: Annotated[Path | None, _OUTPUT] = None
     """Directory of the run; the same command goes on with a run that it finds there."""
     init_from: Annotated[Path | None, _INIT] = None
-    """Run to take the initial policy from, such as one of `revd pretrain`."""
+    """Run to take the initial policy from, such as one of `revd pretrain`; with --trust, a model.zip of SB3's."""
     sparse: Annotated[float | None, _SPARSE] = None
     """Probability with which each step's reward is hidden from the agent; reported returns are untouched."""
     preset: Literal["none", "paper"] = "none"
@@ -54,6 +55,8 @@ class TrainCommand(TrainConfig):
     """Show how the training goes."""
     video: bool = False
     """At the end, film an episode of the trained agent, as `revd watch` does."""
+    trust: bool = False
+    """Let --init-from be a model.zip of Stable-Baselines3: it holds pickles, which can execute any code."""
 
     def __post_init__(self) -> None:
         """Checked in `config` instead, where an error can be printed in our own words."""
@@ -62,9 +65,9 @@ class TrainCommand(TrainConfig):
     def with_preset(cls, arguments: Sequence[str]) -> Self | None:
         """The defaults that a preset among the arguments means; None without one."""
         parser = ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--task")
-        for name, default in (("--preset", "none"), ("--algo", "ppo"), ("--reward", "revd")):
-            parser.add_argument(name, default=default)
+        for name, default in (("--task", None), ("--preset", "none"), ("--algo", "ppo"), ("--reward", "revd")):
+            # A flag without its value is for tyro to complain about.
+            parser.add_argument(name, nargs="?", default=default, const=default)
         given, _ = parser.parse_known_args(list(arguments))
         if given.preset == "none" or given.task is None:
             return None
@@ -86,8 +89,6 @@ class TrainCommand(TrainConfig):
         console = Console()
         if self.video:
             require_matplotlib()
-        from revd.experiments.display import reporting
-        from revd.experiments.run import train
         from revd.experiments.rundir import RunDirectory
 
         run = RunDirectory(config.directory)
@@ -97,19 +98,29 @@ class TrainCommand(TrainConfig):
             self._film(config)
             return
         print_line(console, f"{config.method} on {config.task}, {config.steps:,} steps, into {config.directory}")
-        if self.progress:
-            with reporting(console, config.steps) as report:
-                directory = train(config, report=report)
-        else:
-            directory = train(config)
+        directory = self._train(config, console)
         print_line(console, f"Done. In {directory}:")
         for name, meaning in CONTENTS.items():
             print_line(console, f"  {name:14}{meaning}")
         self._film(config)
 
+    def _train(self, config: TrainConfig, console: Console) -> Path:
+        from revd.experiments.display import reporting
+        from revd.experiments.run import RunFailedError, train
+
+        try:
+            if not self.progress:
+                return train(config, trust=self.trust)
+            with reporting(console, config.steps) as report:
+                return train(config, report=report, trust=self.trust)
+        except RunFailedError as error:
+            print(f"revd: {error}", file=sys.stderr)
+            sys.exit(EXIT_FAILED)
+
     def _film(self, config: TrainConfig) -> None:
         if self.video:
-            WatchCommand(directory=config.directory).run()
+            # The user has named the task, and with it the package that it may come from.
+            WatchCommand(directory=config.directory, trust=True).run()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 from revd.cli.shared import print_line
+from revd.experiments.config import NO_REWARD, TrainConfig
 
 if TYPE_CHECKING:
     from revd.experiments.watch import WatchedEpisode
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 FILM = "watch.gif"
 
 _RUN = tyro.conf.arg(metavar="RUN", name="run")
+_TASK = tyro.conf.arg(help_behavior_hint="(default: the run's)")
 _OUTPUT = tyro.conf.arg(metavar="FILE", help_behavior_hint=f"(default: RUN/{FILM})")
 
 
@@ -36,24 +38,59 @@ class WatchCommand:
     """Steps shown in a second, at most 50."""
     stochastic: bool = False
     """Draw the actions as in training; by default the most probable one is taken."""
+    trust: bool = False
+    """RUN may be a model.zip of Stable-Baselines3, which holds pickles, or a run whose task is in a package of its own:
+    both execute code that comes with them."""
+    task: Annotated[str, _TASK] = ""
+    """Task of a model.zip, which does not say so itself."""
+    algo: str = "ppo"
+    """Algorithm of a model.zip."""
 
     def run(self) -> None:
         """Play, draw, and say where the film is."""
         require_matplotlib()
         from revd.analysis.film import Film
         from revd.analysis.filmfile import check_film, save_film
-        from revd.experiments.rundir import replacing
-        from revd.experiments.watch import watch
+        from revd.atomicfile import replacing
+        from revd.sb3.faults import EnvironmentFault
 
-        output = self.directory / FILM if self.output is None else self.output
+        folder = self.directory.parent if self.directory.is_file() else self.directory
+        output = folder / FILM if self.output is None else self.output
         check_film(output, self.fps)
-        episode = watch(self.directory, seed=self.seed, max_steps=self.steps, deterministic=not self.stochastic)
+        try:
+            episode = self._episode()
+        except EnvironmentFault as error:
+            raise ValueError(str(error)) from error
         run = episode.config
         film = Film(episode, title=f"{run.method} on {run.task} after {episode.trained_steps:,} steps")
         output.parent.mkdir(parents=True, exist_ok=True)
         with replacing(output) as temporary:
             save_film(film, temporary, fps=self.fps)
         print_line(Console(), f"Film: {output} ({summary(episode)})")
+
+    def _episode(self) -> "WatchedEpisode":
+        from revd.experiments.watch import watch, watch_export
+        from revd.sb3.exported import require_trust
+
+        if not self.directory.is_file():
+            return watch(
+                self.directory,
+                seed=self.seed,
+                max_steps=self.steps,
+                deterministic=not self.stochastic,
+                trust=self.trust,
+            )
+        require_trust(self.directory, trust=self.trust)
+        if not self.task:
+            raise ValueError(f"{str(self.directory)!r} does not say what it plays: give its --task")
+        return watch_export(
+            self.directory,
+            TrainConfig(task=self.task, algo=self.algo, reward=NO_REWARD),
+            seed=self.seed,
+            max_steps=self.steps,
+            deterministic=not self.stochastic,
+            trust=self.trust,
+        )
 
 
 def summary(episode: "WatchedEpisode") -> str:

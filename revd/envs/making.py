@@ -40,8 +40,12 @@ def register(task: Task) -> None:
     if task.module is not None:
         with silenced():
             import_module(task.module)
+    package, separator, name = task.gymnasium_id.rpartition(":")
     try:
-        gymnasium.spec(task.gymnasium_id)
+        if separator:
+            # As gymnasium.make does; gymnasium.spec does not.
+            import_module(package)
+        gymnasium.spec(name)
     except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv, ModuleNotFoundError) as error:
         raise ValueError(
             f"{unknown_name('task', task.name, [*gymnasium.registry, *TASKS])}"

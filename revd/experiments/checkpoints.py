@@ -1,4 +1,4 @@
-"""The checkpoints of a run: the newest two, each one file, replaced as a whole."""
+"""The checkpoints of a run: the newest two, each one file with a checksum, replaced as a whole."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class Checkpoints:
         self.path = path
 
     @property
-    def exist(self) -> bool:
-        """Whether there is any."""
-        return bool(self._newest_first())
+    def newest_steps(self) -> int | None:
+        """The steps of the newest, readable or not; None if there is none."""
+        newest = next(iter(self._newest_first()), None)
+        return None if newest is None else _steps(newest)
 
     def write(self, steps: int, snapshot: Snapshot) -> None:
         """Add a checkpoint, then drop all but the newest `KEPT`: a damaged one leaves another to go back to."""
@@ -39,16 +40,46 @@ class Checkpoints:
             path.unlink()
 
     def newest(self) -> Snapshot | None:
-        """The newest that can be read; None if there is none. A damaged one is reported and passed over."""
-        for path in self._newest_first():
+        """
+        The newest that can be read; None if there is none. A damaged one is reported and passed over.
+
+        A ValueError if none of them can be read: to begin anew would throw away what the logs hold.
+        """
+        paths = self._newest_first()
+        damages = []
+        for path in paths:
             try:
-                return read_tensors(path)
-            except ValueError as error:
-                warnings.warn(f"a checkpoint cannot be used, the one before is taken: {error}", stacklevel=2)
+                snapshot = read_tensors(path)
+            except (ValueError, OSError) as error:
+                damages.append(str(error))
+                continue
+            for damage in damages:
+                warnings.warn(f"a checkpoint cannot be used, the one before is taken: {damage}", stacklevel=2)
+            return snapshot
+        if damages:
+            raise ValueError(
+                f"no checkpoint in {str(self.path)!r} can be used ({'; '.join(damages)}); "
+                "put a good one back, or choose another --output to begin anew"
+            )
         return None
+
+    def set_aside(self, *, newer_than: int) -> None:
+        """
+        Rename those after so many steps to `damaged.…`: a training that goes on from before them will make its own.
+
+        One that could not be read today might be readable tomorrow, and would then belong to another past.
+        """
+        for path in self._newest_first():
+            if _steps(path) > newer_than:
+                path.rename(path.with_name(f"damaged.{path.name}"))
 
     def _newest_first(self) -> list[Path]:
         if not self.path.is_dir():
             return []
-        named = [path for path in self.path.iterdir() if _NAME.fullmatch(path.name)]
-        return sorted(named, key=lambda path: path.name, reverse=True)
+        return sorted((path for path in self.path.iterdir() if _NAME.fullmatch(path.name)), key=_steps, reverse=True)
+
+
+def _steps(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match[1])

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -102,6 +103,7 @@ class TrainConfig:
     machine very much."""
 
     def __post_init__(self) -> None:
+        _check_types(self)
         for name in ("reward_params", "algo_params"):
             object.__setattr__(self, name, Parameters(getattr(self, name)))
         for name in ("task", "algo", "reward", "device"):
@@ -128,8 +130,7 @@ class TrainConfig:
         """Where the run is kept: `output`, or a place under `runs` that says what it is."""
         if self.output is not None:
             return self.output
-        task = re.sub(r"[^\w.+-]+", "-", self.task).strip(".-") or "task"
-        return RUNS / task / f"{self.algo}-{self.reward}-seed{self.seed}"
+        return RUNS / file_name(self.task) / file_name(f"{self.algo}-{self.reward}-seed{self.seed}")
 
     def differences(self, other: "TrainConfig") -> list[str]:
         """What would make `other` another training than this one, in words; how it runs does not count."""
@@ -151,8 +152,10 @@ class TrainConfig:
         names = [entry.name for entry in fields(TrainConfig)]
         for name in values:
             if name not in names:
-                raise ValueError(unknown_name("field of a training", name, names))
-        paths = {name: None if values.get(name) is None else Path(values[name]) for name in _PATHS}
+                raise ValueError(unknown_name("field of a training", str(name), names))
+        if "task" not in values:
+            raise ValueError("task must be given, such as CartPole-v1")
+        paths = {name: Path(values[name]) for name in _PATHS if isinstance(values.get(name), str)}
         return TrainConfig(**{**values, **paths})
 
     def to_json(self) -> str:
@@ -162,7 +165,13 @@ class TrainConfig:
     @classmethod
     def from_json(cls, text: str) -> "TrainConfig":
         """The inverse of `to_json`."""
-        return cls.from_dict(json.loads(text))
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the config of a training must be JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"the config of a training must be an object of JSON, got {type(values).__name__}")
+        return cls.from_dict(values)
 
     def command(self) -> str:
         """The command line that repeats this training; what has its default is left out."""
@@ -174,6 +183,11 @@ class TrainConfig:
                 flag = "--" + entry.name.replace("_", "-")
                 words += [flag] if value is True else [flag, *_words(value)]
         return shlex.join(words)
+
+
+def file_name(text: str) -> str:
+    """A text as the name of one file or directory: nothing in it leads to another place."""
+    return re.sub(r"[^\w.+-]+", "-", text).strip(".-") or "unnamed"
 
 
 _CHOICES = {
@@ -203,6 +217,52 @@ _SMALLEST = {
 }
 
 
+_TEXTS = ("task", "algo", "reward", "device", *_CHOICES)
+_SWITCHES = ("init_value", "init_optimizer")
+_NUMBERS = ("weight", "decay", "extrinsic_weight")
+
+
+def _check_types(config: TrainConfig) -> None:
+    """A config that comes from a file may hold anything in any field."""
+    for names, right, valid in (
+        (_TEXTS, _is_text, "text"),
+        (_SWITCHES, lambda value: isinstance(value, bool), "true or false"),
+        (_SMALLEST, _is_integer, "an integer"),
+        (_NUMBERS, _is_number, "a number"),
+        (("sparse",), lambda value: value is None or _is_number(value), "a number or nothing"),
+        (_PATHS, lambda value: value is None or isinstance(value, Path), "a path or nothing"),
+        (("reward_params", "algo_params"), _is_json_object, "named values of JSON's types"),
+    ):
+        for name in names:
+            if not right(getattr(config, name)):
+                raise ValueError(f"{name} must be {valid}, got {getattr(config, name)!r}")
+
+
+def _is_text(value: object) -> bool:
+    # Neither files nor environment ids have control characters in them.
+    return isinstance(value, str) and (value.isprintable() or value == "")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, float)
+
+
+def _is_json_object(value: object) -> bool:
+    if not isinstance(value, dict) or not all(isinstance(key, str) and key.isidentifier() for key in value):
+        return False
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
 def _check_numbers(config: TrainConfig) -> None:
     for name, smallest in _SMALLEST.items():
         if getattr(config, name) < smallest:
@@ -221,7 +281,7 @@ def _check_numbers(config: TrainConfig) -> None:
 def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, too many digits, too many brackets
         return text
 
 

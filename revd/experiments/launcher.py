@@ -86,6 +86,7 @@ class _Process:
         self._worker = list(worker)
         self._directory = RunDirectory(config.directory)
         self._process: subprocess.Popen[str] | None = None
+        self._trouble: str | None = None
         self._stale: Status | None = None
         self._starts_left = 0 if self._directory.is_finished(config.steps) else 1 + retries
 
@@ -103,8 +104,16 @@ class _Process:
         return not self.running and not self.waits
 
     def start(self) -> None:
+        """Start the worker; what is in its way, such as a full disk, is this run's trouble alone."""
         self._starts_left -= 1
         self._close_pipe()
+        self._process = self._trouble = None
+        try:
+            self._start()
+        except OSError as error:
+            self._trouble = f"cannot be started: {error}"
+
+    def _start(self) -> None:
         self._directory.path.mkdir(parents=True, exist_ok=True)
         self._stale = self._directory.read_status()
         with self._directory.log.open("a") as log:
@@ -130,6 +139,8 @@ class _Process:
         status = self._directory.read_status() or Status(state="running", total_steps=self._config.steps)
         if self.waits:
             return Run(config=self._config, status=replace(status, state="waiting"))
+        if self._trouble is not None:
+            return Run(config=self._config, status=replace(status, state="failed", error=self._trouble))
         if self._process is not None:
             code = self._process.poll()
             if status == self._stale:
@@ -142,9 +153,9 @@ class _Process:
         return Run(config=self._config, status=status)
 
     def _note_failure(self, status: Status) -> None:
-        """Write it into the run, unless another process is at work there."""
+        """Write it into the run, unless another process is at work there or the disk is full: the table says it too."""
         if self._directory.run.exists():
-            with suppress(FileExistsError), self._directory.locked():
+            with suppress(OSError, ValueError), self._directory.locked(patience=None):
                 self._directory.finish(status)
 
     def stop(self) -> None:
@@ -168,9 +179,9 @@ class _Process:
             self._process.terminate()
 
     def _last_words(self, code: int) -> str:
-        lines = self._directory.log.read_text(errors="replace").strip().splitlines()
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
+        lines = self._directory.log.read_text(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else f"exit code {code}"
 
 

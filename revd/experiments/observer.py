@@ -16,8 +16,10 @@ from revd.sb3.training import Listeners
 
 if TYPE_CHECKING:
     from revd.experiments.config import TrainConfig
+    from revd.experiments.lease import Lease
     from revd.sb3.evaluation import Evaluation
     from revd.sb3.progress import Episode, Progress
+    from revd.sb3.snapshot import Snapshot
     from revd.sb3.training import Training
 
 Report = Callable[["Progress"], None]
@@ -40,11 +42,14 @@ class Observer:
     Args:
         config: The training.
         directory: Its run directory, started.
+        held: The right to write there, asked for again before files are replaced.
         report: Called after each rollout.
         training: The training, where it starts or goes on.
     """
 
-    def __init__(self, config: TrainConfig, directory: RunDirectory, report: Report | None, training: Training) -> None:
+    def __init__(
+        self, config: TrainConfig, directory: RunDirectory, held: Lease, report: Report | None, training: Training
+    ) -> None:
         self.status = Status(
             state="running",
             steps=training.steps,
@@ -53,6 +58,7 @@ class Observer:
         )
         self._config = config
         self._directory = directory
+        self._held = held
         self._report = report
         self._written = -SECONDS_BETWEEN_STATUSES
 
@@ -64,16 +70,23 @@ class Observer:
             episodes = stack.enter_context(closing(CsvFile(self._directory.episodes, EPISODE_COLUMNS)))
             progress.keep_until(STEPS, steps)
             episodes.keep_until(STEPS_COLUMN, steps)
-            yield Logs(progress=progress, listeners=self._listeners(episodes, steps))
+            yield Logs(progress=progress, listeners=self._listeners(progress, episodes, steps))
 
-    def _listeners(self, episodes: CsvFile, steps: int) -> Listeners:
+    def _listeners(self, progress: CsvFile, episodes: CsvFile, steps: int) -> Listeners:
         def on_episode(episode: Episode) -> None:
             episodes.append(dict(zip(EPISODE_COLUMNS, asdict(episode).values(), strict=True)))
+
+        def on_checkpoint(steps: int, snapshot: Snapshot) -> None:
+            self._held.check()
+            # A checkpoint stands for the rows up to it, so they are on disk before it is.
+            progress.sync()
+            episodes.sync()
+            self._directory.checkpoints.write(steps, snapshot)
 
         return Listeners(
             on_rollout=self._on_rollout,
             on_episode=on_episode,
-            on_checkpoint=self._directory.checkpoints.write,
+            on_checkpoint=on_checkpoint,
             checkpoint_every=self._config.checkpoint_every,
             on_evaluation=self._on_evaluation(steps),
             eval_every=self._config.eval_every,
@@ -88,6 +101,7 @@ class Observer:
         def write(evaluation: Evaluation) -> None:
             with closing(CsvFile(self._directory.evaluations, EVALUATION_COLUMNS)) as file:
                 file.append(asdict(evaluation))
+                file.sync()
 
         return write
 
@@ -101,6 +115,7 @@ class Observer:
             steps_per_second=progress.steps_per_second,
         )
         if time.monotonic() - self._written >= SECONDS_BETWEEN_STATUSES:
+            self._held.check()
             self._directory.write_status(self.status)
             self._written = time.monotonic()
         if self._report is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from revd.atomicfile import is_full_disk, replacing
 from revd.experiments.config import NO_REWARD, TrainConfig
+from revd.experiments.lease import Lease, LeaseLostError
 from revd.experiments.observer import Observer, Report
-from revd.experiments.rundir import RunDirectory, State, replacing
+from revd.experiments.rundir import RunDirectory, State, Status
 from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
 from revd.sb3.algorithms import algorithm_parameters, make_algorithm
 from revd.sb3.environments import make_vec_env
+from revd.sb3.exported import read_export
+from revd.sb3.faults import EnvironmentFault
 from revd.sb3.policies import paper_policy
 from revd.sb3.training import Training
 
 if TYPE_CHECKING:
+    from revd.sb3.snapshot import Snapshot
     from revd.spaces import Space
 
 #: The algorithms whose policies the paper's networks can be: neither recurrent nor masked.
@@ -29,12 +35,17 @@ PAPER_NETWORKS = ("ppo", "a2c", "trpo")
 EVALUATION_SEED = 50_021
 
 
-def train(config: TrainConfig, *, report: Report | None = None) -> Path:
+class RunFailedError(RuntimeError):
+    """A training that broke off through no fault of ours: its environment, or a full disk. It can be gone on with."""
+
+
+def train(config: TrainConfig, *, report: Report | None = None, trust: bool = False) -> Path:
     """
     Train, and return the run directory; a run that the directory already holds goes on from its last checkpoint.
 
-    What is wrong with a config is raised before anything is written. `report` is called after each rollout.
-    Torch's number of threads is set for the whole process.
+    What is wrong with a config is raised before anything is written. `report` is called after each rollout. Torch's
+    number of threads is set for the whole process. A RunFailedError says why a training broke off. `trust` lets
+    `init_from` name a file of SB3's, reading which may execute what it holds.
     """
     torch.set_num_threads(config.threads)
     directory = RunDirectory(config.directory)
@@ -42,14 +53,23 @@ def train(config: TrainConfig, *, report: Report | None = None) -> Path:
     if directory.is_finished(config.steps):
         return directory.path
     with closing(prepare(config)) as training:
-        if config.init_from is not None and not directory.checkpoints.exist:
-            _start_from(config, training, config.init_from)
-        with directory.locked():
-            _train(config, training, directory, report)
+        if config.init_from is not None and directory.checkpoints.newest_steps is None:
+            training.start_from(
+                read_source(config.init_from, trust=trust), value=config.init_value, optimizer=config.init_optimizer
+            )
+        try:
+            with directory.locked() as held:
+                _train(config, training, directory, held, report)
+        except (EnvironmentFault, OSError) as error:
+            if isinstance(error, OSError) and not is_full_disk(error):
+                raise
+            raise RunFailedError(failure(error, directory)) from error
     return directory.path
 
 
-def _train(config: TrainConfig, training: Training, directory: RunDirectory, report: Report | None) -> None:
+def _train(
+    config: TrainConfig, training: Training, directory: RunDirectory, held: Lease, report: Report | None
+) -> None:
     # Asked again, now that nobody else can write here.
     directory.open(config)
     if directory.is_finished(config.steps):
@@ -57,18 +77,39 @@ def _train(config: TrainConfig, training: Training, directory: RunDirectory, rep
     checkpoint = directory.checkpoints.newest()
     if checkpoint is not None:
         training.restore(checkpoint)
+        directory.checkpoints.set_aside(newer_than=training.steps)
     directory.start(config, resolved=resolve(config, training), steps=training.steps)
-    observer = Observer(config, directory, report, training)
+    observer = Observer(config, directory, held, report, training)
     try:
         with observer.logs(training.steps) as logs:
             training.learn(config.steps, progress=logs.progress, events=directory.path, listeners=logs.listeners)
-        save(training, directory)
+            logs.listeners.on_checkpoint(training.steps, training.snapshot())
+        export(training, directory)
+    except LeaseLostError:
+        # Whatever is written now would overwrite what another process says about its own work.
+        raise
     except BaseException as error:
-        state: State = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        ended = replace(observer.status, state=state, error=one_line(error))
-        directory.finish(ended, traceback=traceback.format_exc())
+        _note_end(directory, observer.status, error)
         raise
     directory.finish(replace(observer.status, state="finished"))
+
+
+def _note_end(directory: RunDirectory, status: Status, error: BaseException) -> None:
+    state: State = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+    said = failure(error, directory) if is_full_disk(error) else one_line(error)
+    try:
+        directory.finish(replace(status, state=state, error=said), traceback=traceback.format_exc())
+    except OSError as trouble:
+        # The error that ended the run matters more than the one that keeps us from writing it down.
+        warnings.warn(f"{str(directory.status)!r} still says that the run is running: {trouble}", stacklevel=2)
+
+
+def failure(error: BaseException, directory: RunDirectory) -> str:
+    """Why a run broke off, and where it will go on, in one line."""
+    why = f"the disk of {str(directory.path)!r} is full: {error}" if is_full_disk(error) else one_line(error)
+    steps = directory.checkpoints.newest_steps
+    kept = "there is no checkpoint yet" if steps is None else f"the last checkpoint, after {steps:,} steps, is kept"
+    return f"{why}; {kept}: the same command goes on from there"
 
 
 def prepare(config: TrainConfig) -> Training:
@@ -111,17 +152,14 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
     }
 
 
-def save(training: Training, directory: RunDirectory) -> None:
-    """Keep the end of a training: a checkpoint to go on from, and exports for those who use SB3 directly."""
-    directory.checkpoints.write(training.steps, training.snapshot())
+def export(training: Training, directory: RunDirectory) -> None:
+    """Write the end of a training for those who use SB3 directly."""
     with replacing(directory.model) as path:
         training.save_model(path)
     if training.normalization_state():
-        with replacing(directory.normalization) as path:
-            training.save_normalization(path)
+        training.save_normalization(directory.normalization)
     if training.intrinsic is not None:
-        with replacing(directory.bonus) as path:
-            training.intrinsic.save(path)
+        training.intrinsic.save(directory.bonus)
 
 
 def one_line(error: BaseException) -> str:
@@ -147,11 +185,14 @@ def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict
     return {"policy": policy, "policy_kwargs": policy_kwargs, **config.algo_params}
 
 
-def _start_from(config: TrainConfig, training: Training, source: Path) -> None:
+def read_source(source: Path, *, trust: bool) -> Snapshot:
+    """What `init_from` names: the newest checkpoint of a run or, if it is trusted, a file that SB3 saved."""
+    if source.is_file():
+        return read_export(source, trust=trust)
     snapshot = RunDirectory(source).checkpoints.newest()
     if snapshot is None:
         raise ValueError(f"init_from {str(source)!r} holds no checkpoint of a run")
-    training.start_from(snapshot, value=config.init_value, optimizer=config.init_optimizer)
+    return snapshot
 
 
 def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Space) -> IntrinsicRewardCallback:

@@ -1,9 +1,7 @@
 """The run directory: everything one training leaves behind, and the only place that knows its file names."""
 
-import fcntl
 import json
 import math
-import os
 import platform
 import subprocess
 import sys
@@ -13,10 +11,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from revd.atomicfile import final_name, leftovers, write_whole
 from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import TrainConfig
+from revd.experiments.lease import PATIENCE, Lease, lease
 
 State = Literal["waiting", "running", "interrupted", "finished", "failed"]
 STEPS_COLUMN = "steps"
@@ -54,7 +54,6 @@ class RunDirectory:
         self.normalization = path / "normalization.safetensors"
         self.bonus = path / "bonus.safetensors"
         self.log = path / "log.txt"
-        self.lock = path / ".lock"
 
     def open(self, config: TrainConfig) -> None:
         """Refuse a directory that holds another training than `config`: results are never overwritten."""
@@ -69,22 +68,39 @@ class RunDirectory:
             )
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep the directory to this process; the system lets go of it when the process ends, however it ends."""
+    def locked(self, *, patience: float | None = PATIENCE) -> Iterator[Lease]:
+        """
+        Keep the directory to this process, and clear away what dead ones left half-written.
+
+        A FileExistsError says who else is at work here; see `revd.experiments.lease` for `patience`.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
-        with self.lock.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise FileExistsError(f"another process is training in {str(self.path)!r}") from error
-            yield
+        self._refuse_links()
+        with lease(self.path, patience=patience) as held:
+            for path in [*self._leftovers(), *leftovers(self.checkpoints.path)]:
+                path.unlink(missing_ok=True)
+            yield held
+
+    def _refuse_links(self) -> None:
+        """A directory from elsewhere must not lead our writes out of it."""
+        for path in (*self.path.iterdir(), *self.checkpoints.path.glob("*")):
+            if path.is_symlink():
+                raise ValueError(f"{str(path)!r} is a symbolic link; a run is written into its own directory only")
+
+    def _leftovers(self) -> list[Path]:
+        """Unfinished files of this run; those of others, such as a film that is being drawn, are left alone."""
+        ours = {path.name for path in vars(self).values() if isinstance(path, Path)}
+        return [path for path in leftovers(self.path) if final_name(path) in ours]
 
     def read_config(self) -> TrainConfig | None:
         """What the run is; None if there is none yet."""
         if not self.config.exists():
             return None
-        values = json.loads(self.config.read_text())
-        return TrainConfig.from_dict({name: value for name, value in values.items() if name != "resolved"})
+        try:
+            values = json.loads(self.config.read_text())
+            return TrainConfig.from_dict({name: value for name, value in values.items() if name != "resolved"})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{str(self.config)!r} is damaged or describes no training: {error}") from error
 
     def is_finished(self, steps: int) -> bool:
         """Whether the run has ended well after at least so many steps."""
@@ -94,7 +110,7 @@ class RunDirectory:
     def start(self, config: TrainConfig, *, resolved: Mapping[str, Any], steps: int) -> None:
         """Start a run or, after `steps` that are done, another session of it: what it is, and with what software."""
         self.path.mkdir(parents=True, exist_ok=True)
-        earlier = json.loads(self.run.read_text()) if self.run.exists() else {}
+        earlier = _read_json(self.run)
         described = {**describe_software(), "repeat": config.command()}
         if earlier:
             sessions = [*earlier.get("resumed", []), {"steps": steps, **described}]
@@ -109,35 +125,33 @@ class RunDirectory:
         ended: dict[str, Any] = {"state": status.state, "error": status.error, "finished": now()}
         if traceback is not None:
             ended["traceback"] = traceback.splitlines()
-        write_json(self.run, {**json.loads(self.run.read_text()), **ended})
+        write_json(self.run, {**_read_json(self.run), **ended})
 
     def write_status(self, status: Status) -> None:
         """Replace `status.json`."""
         write_json(self.status, asdict(status))
 
     def read_status(self) -> Status | None:
-        """What `status.json` says; None before there is one."""
+        """What `status.json` says; None before there is one, or if it is damaged: checkpoints say more than it does."""
         try:
-            return Status(**json.loads(self.status.read_text()))
-        except FileNotFoundError:
+            status = Status(**_read_json(self.status))
+        except TypeError:
             return None
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Gives another name to write to, and moves that file into place once it is complete."""
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        return status if status.state in get_args(State) else None
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write readable JSON that every parser accepts: numbers that are not finite become null."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(_plain(values), indent=2, allow_nan=False) + "\n")
+    write_whole(path, (json.dumps(_plain(values), indent=2, allow_nan=False) + "\n").encode())
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """What `write_json` wrote; empty if there is nothing of that kind."""
+    try:
+        values = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def describe_software() -> dict[str, Any]:

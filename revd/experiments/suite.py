@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from revd.envs.tasks import SPARSITY, TASKS, find_task
-from revd.experiments.config import NO_REWARD, RUNS, Parameters, TrainConfig
+from revd.experiments.config import NO_REWARD, RUNS, Parameters, TrainConfig, file_name
 from revd.experiments.presets import preset_fields
 from revd.names import unknown_name
 
@@ -130,7 +130,7 @@ def suite_runs(
         methods: Only these of its methods, named as in `method_names`.
         seeds: These seeds instead of its own.
         steps: These many steps instead of its own.
-        output: Directory of the suite; `runs/NAME` by default.
+        output: Directory of the suite; `runs/NAME` by default. A link in it that leads out of it is a ValueError.
         shard: (i, n) takes the i-th of every n runs.
     """
     suite = find_suite(name)
@@ -151,7 +151,10 @@ def suite_runs(
         for method in [named[word] for word in methods] or suite.methods
         for variant in suite.variants
     ]
-    return runs[index - 1 :: count]
+    chosen = runs[index - 1 :: count]
+    for config in chosen:
+        _require_inside(root, config.directory)
+    return chosen
 
 
 def preset_config(preset: str, *, task: str, algo: str, reward: str, **changes: Any) -> TrainConfig:
@@ -161,6 +164,13 @@ def preset_config(preset: str, *, task: str, algo: str, reward: str, **changes: 
         name: Parameters({**values.get(name, {}), **changes.get(name, {})}) for name in ("algo_params", "reward_params")
     }
     return TrainConfig(task=task, algo=algo, reward=reward, **{**values, **changes, **merged})
+
+
+def _require_inside(root: Path, directory: Path) -> None:
+    """Refuse a run that a symbolic link would let write elsewhere; the suite's own directory may be one."""
+    found = directory.resolve()
+    if not found.is_relative_to(root.resolve()):
+        raise ValueError(f"a symbolic link leads the run {str(directory)!r} out of {str(root)!r}, to {str(found)!r}")
 
 
 def _run(
@@ -174,6 +184,6 @@ def _run(
         algo=algo,
         reward=reward,
         seed=seed,
-        output=root / task.replace("/", "-") / name,
+        output=root / file_name(task) / file_name(name),
         **{**suite.settings, **suite.variants[variant], **changes},
     )

@@ -13,6 +13,7 @@ from revd.experiments.rundir import RunDirectory
 from revd.rewards.segments import SegmentMemory
 from revd.rollout import Rollout, map_observations
 from revd.sb3.environments import make_vec_env
+from revd.sb3.exported import load_export
 from revd.sb3.playing import play
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class WatchedEpisode:
     bonus: NDArray[np.float32] | None
 
 
-def watch(path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True) -> WatchedEpisode:
+def watch(
+    path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True, trust: bool = False
+) -> WatchedEpisode:
     """
     Play one episode with the newest checkpoint of the run in `path`. Nothing is written there.
 
@@ -59,14 +62,19 @@ def watch(path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: b
         seed: Of the environment and of the policy's draws.
         max_steps: An episode that goes on after so many steps is cut.
         deterministic: Take the most probable action rather than a draw.
+        trust: Import the package that the run's task names, as in `package:Task-v0`.
     """
-    for name, value, smallest in (("seed", seed, 0), ("steps", max_steps, 1)):
-        if value < smallest:
-            raise ValueError(f"{name} must be at least {smallest}, got {value}")
+    _check_numbers(seed, max_steps)
     directory = RunDirectory(path)
     config = directory.read_config()
     if config is None:
         raise ValueError(f"there is no run in {str(path)!r}: it holds no {directory.config.name}")
+    package, separator, _ = config.task.partition(":")
+    if separator and not trust:
+        raise ValueError(
+            f"the run in {str(path)!r} has the task {config.task!r}, for which Python would import {package!r} and so "
+            "execute it; if you know where the run comes from, say --trust"
+        )
     checkpoint = directory.checkpoints.newest()
     if checkpoint is None:
         raise ValueError(
@@ -86,6 +94,35 @@ def watch(path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: b
             rewards=played.rewards,
             bonus=_bonus(training, played),
         )
+
+
+def watch_export(
+    path: Path, config: TrainConfig, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True, trust: bool
+) -> WatchedEpisode:
+    """
+    Play one episode with a model that SB3 saved, without a bonus: `watch` for those who have no run directory.
+
+    Args:
+        path: SB3's zip. It holds pickles.
+        config: The task, the algorithm, and how observations are normalised; the file does not say.
+        seed: Of the environment and of the policy's draws.
+        max_steps: An episode that goes on after so many steps is cut.
+        deterministic: Take the most probable action rather than a draw.
+        trust: Must be True, for loading the file executes what its pickles say.
+    """
+    _check_numbers(seed, max_steps)
+    with closing(make_vec_env(**env_settings(config), seed=seed, render_mode="rgb_array")) as env:
+        model = load_export(config.algo, path, env, trust=trust)
+        played = play(model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
+        return WatchedEpisode(
+            config=config, trained_steps=model.num_timesteps, frames=played.frames, rewards=played.rewards, bonus=None
+        )
+
+
+def _check_numbers(seed: int, max_steps: int) -> None:
+    for name, value, smallest in (("seed", seed, 0), ("steps", max_steps, 1)):
+        if value < smallest:
+            raise ValueError(f"{name} must be at least {smallest}, got {value}")
 
 
 def _to_look_at(config: TrainConfig) -> TrainConfig:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from revd.names import unknown_name
 from revd.rewards.base import IntrinsicReward
-from revd.rewards.config import build_config
+from revd.rewards.config import RewardConfig, build_config
 from revd.rewards.re3 import RE3
 from revd.rewards.revd import REVD
 from revd.rewards.ride import RIDE
@@ -52,7 +52,7 @@ def check_parameters(reward: str | IntrinsicReward, parameters: dict[str, Any]) 
             method = type(reward).__name__
             raise ValueError(f"parameters ({', '.join(parameters)}) belong into the {method} instance that was given")
         return
-    if reward not in REWARDS:
+    if not isinstance(reward, str) or reward not in REWARDS:
         raise ValueError(unknown_name("reward", str(reward), REWARDS))
     build_config(REWARDS[reward].config_type, REWARDS[reward].__name__, parameters)
 
@@ -65,4 +65,4 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
             raise ValueError(f"the {method} instance was made for {name} {getattr(reward, name)}, not {value}")
 
 
-__all__ = ["RE3", "REVD", "REWARDS", "RIDE", "IntrinsicReward", "check_parameters", "make_reward"]
+__all__ = ["RE3", "REVD", "REWARDS", "RIDE", "IntrinsicReward", "RewardConfig", "check_parameters", "make_reward"]

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from revd.spaces import Space
 
 
+#: Parallel environments, of which some memory is kept for each.
+LARGEST_ENVS = 2**20
+
+
 class IntrinsicReward(nn.Module, ABC):
     """Pays a bonus for every transition of a rollout, and carries everything needed to go on where it stopped.
 
@@ -45,7 +49,7 @@ class IntrinsicReward(nn.Module, ABC):
                 "action_space is a Dict space, which is not supported: a rollout holds one array of actions"
             )
         n_envs = int(n_envs) if isinstance(n_envs, np.integer) else n_envs
-        require_integer("n_envs", n_envs, minimum=1)
+        require_integer("n_envs", n_envs, minimum=1, maximum=LARGEST_ENVS)
         self.config = build_config(self.config_type, type(self).__name__, parameters)
         self.observation_space = observation_space
         self.action_space = action_space
@@ -116,8 +120,8 @@ class IntrinsicReward(nn.Module, ABC):
         if bonus.any():
             self.bonus_moments.update(bonus[valid])
         std, mean = float(self.bonus_moments.std), float(self.bonus_moments.mean)
-        # A constant bonus varies by rounding only, which is nothing to divide by.
-        return bonus / std if std > 1e-6 * abs(mean) else bonus
+        # A constant bonus varies by rounding only, which is nothing to divide by; nor is what float32 takes for 0.
+        return bonus / std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else bonus
 
     def _check_finite(self, bonus: Tensor) -> None:
         bad = ~bonus.isfinite()

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
 from revd.names import unknown_name
+
+#: Positive parameters lie between these, so that float32 neither takes them for 0 nor for infinity.
+SMALLEST, LARGEST = 1e-15, 1e15
+#: Counts are at most this, which tensors can be cut at; sizes of tensors at most that, which memory can hold.
+LARGEST_COUNT, LARGEST_SIZE = 2**31 - 1, 2**16
+#: What torch's generators take, with room for those that count on from a seed.
+LARGEST_SEED = 2**62
 
 Boundary = Literal["rollout", "episode"]
 Normalize = Literal["none", "rms"]
@@ -28,8 +36,8 @@ class RewardConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             _require_type(field.name, getattr(self, field.name), type(field.default))
-        require(self.normalize in ("none", "rms"), "normalize", self.normalize, "'none' or 'rms'")
-        require_integer("seed", self.seed, minimum=0)
+        require_choice("normalize", self.normalize, get_args(Normalize))
+        require_integer("seed", self.seed, minimum=0, maximum=LARGEST_SEED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +56,7 @@ class EmbeddingConfig(RewardConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_integer("embedding_size", self.embedding_size, minimum=1)
+        require_integer("embedding_size", self.embedding_size, minimum=1, maximum=LARGEST_SIZE)
         require_integer("warmup", self.warmup, minimum=1)
 
 
@@ -68,8 +76,8 @@ class NeighborConfig(EmbeddingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_integer("k", self.k, minimum=1)
-        require(self.boundary in ("rollout", "episode"), "boundary", self.boundary, "'rollout' or 'episode'")
+        require_integer("k", self.k, minimum=1, maximum=LARGEST_SIZE)
+        require_choice("boundary", self.boundary, get_args(Boundary))
         require_integer("memory_size", self.memory_size, minimum=self.k + 1)
 
 
@@ -94,21 +102,45 @@ def require(condition: bool, name: str, value: object, valid: str) -> None:
         raise ValueError(f"{name} must be {valid}, got {value!r}")
 
 
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """`require` one of some words."""
+    require(isinstance(value, str) and value in choices, name, value, " or ".join(map(repr, choices)))
+
+
+def require_number(name: str, value: object) -> None:
+    """`require` a finite number of at least 0."""
+    require(_is_number(value) and 0 <= value < float("inf"), name, value, "a number of at least 0")  # type: ignore[operator]
+
+
+def require_fraction(name: str, value: object) -> None:
+    """`require` a number inside [0, 1]."""
+    require(_is_number(value) and 0 <= value <= 1, name, value, "inside [0, 1]")  # type: ignore[operator]
+
+
+def require_positive(name: str, value: float) -> None:
+    """`require` a positive number that float32 can take."""
+    require(SMALLEST <= value <= LARGEST, name, value, f"a number from {SMALLEST:g} to {LARGEST:g}")
+
+
+def require_integer(name: str, value: object, *, minimum: int, maximum: int = LARGEST_COUNT) -> None:
+    """`require` an integer of at least `minimum` and at most `maximum`; booleans are not integers here."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    valid = f"an integer of at least {minimum}"
+    if is_integer and value > maximum:  # type: ignore[operator]
+        valid = f"an integer of at most {maximum}"
+    require(is_integer and minimum <= value <= maximum, name, value, valid)  # type: ignore[operator]
+
+
 def _require_type(name: str, value: object, kind: type) -> None:
     # Words from a command line or a YAML file ("no", "0,5") would otherwise be true, or fail without a name.
     if kind is bool:
         require(isinstance(value, bool), name, value, "True or False")
     if kind is float:
-        require(isinstance(value, int | float) and not isinstance(value, bool), name, value, "a number")
+        require(_is_number(value), name, value, "a number")
 
 
-def require_number(name: str, value: object) -> None:
-    """`require` a finite number of at least 0."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    require(is_number and 0 <= value < float("inf"), name, value, "a number of at least 0")  # type: ignore[operator]
-
-
-def require_integer(name: str, value: object, *, minimum: int) -> None:
-    """`require` an integer of at least `minimum`; booleans are not integers here."""
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    require(is_integer and value >= minimum, name, value, f"an integer of at least {minimum}")  # type: ignore[operator]
+def _is_number(value: object) -> bool:
+    """Whether it is a real number that a float can hold; NaN and infinity are, booleans are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return isinstance(value, float | np.floating) or abs(int(value)) <= sys.float_info.max

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from revd.functional import discrepancy, divergence_from_distances, spread
-from revd.rewards.config import NeighborConfig, RewardConfig, require
+from revd.rewards.config import NeighborConfig, RewardConfig, require, require_positive
 from revd.rewards.neighbors import NeighborReward
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class REVDConfig(NeighborConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 < self.alpha < 1, "alpha", self.alpha, "inside (0, 1)")
-        require(0 < self.eps < float("inf"), "eps", self.eps, "a positive number")
+        # The equations use 1 - alpha, in which nothing is left of an alpha below the rounding of numbers.
+        require(1 - self.alpha < 1, "alpha", self.alpha, "at least 1e-16")
+        require_positive("eps", self.eps)
 
 
 class REVD(NeighborReward):
@@ -70,7 +72,7 @@ class REVD(NeighborReward):
 
     def _pay(self, segments: Segments) -> _Payment:
         config = self.config
-        own, previous = segments.own_distances(config.k), segments.previous_distances(config.k)
+        own, previous = segments.distances(config.k)
         mu_1, mu_k, nu_k = own[..., 0], own[..., -1], previous[..., -1]
         carried = segments.nearest_carried()
         self.memory.keep_nearest(segments, carried, mu_1)

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from revd.encoders import two_layer_network
 from revd.functional import pseudo_counts, visible_distances
+from revd.networks import two_layer_network
 from revd.rewards.actions import ActionModel
-from revd.rewards.config import EmbeddingConfig, RewardConfig, require, require_integer
+from revd.rewards.config import (
+    LARGEST,
+    LARGEST_COUNT,
+    LARGEST_SIZE,
+    EmbeddingConfig,
+    RewardConfig,
+    require,
+    require_integer,
+    require_positive,
+)
 from revd.rewards.embedding import EmbeddingReward
 from revd.rewards.optimizer import AdamState
 from revd.rewards.segments import EpisodeMemory
@@ -53,14 +62,13 @@ class RIDEConfig(EmbeddingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("batch_size", "k", "memory_size"):
-            require_integer(name, getattr(self, name), minimum=1)
+        for name, largest in (("batch_size", LARGEST_COUNT), ("k", LARGEST_SIZE), ("memory_size", LARGEST_COUNT)):
+            require_integer(name, getattr(self, name), minimum=1, maximum=largest)
         for name in ("learning_rate", "kernel_eps", "s_max"):
-            value = getattr(self, name)
-            require(0 < value < float("inf"), name, value, "a positive number")
+            require_positive(name, getattr(self, name))
         for name in ("cluster_distance", "c"):
             value = getattr(self, name)
-            require(0 <= value < float("inf"), name, value, "a number of at least 0")
+            require(0 <= value <= LARGEST, name, value, f"a number from 0 to {LARGEST:g}")
         require(0 <= self.momentum < 1, "momentum", self.momentum, "inside [0, 1)")
 
 
@@ -121,7 +129,11 @@ class RIDE(EmbeddingReward):
 
     @torch.enable_grad()
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """One pass of Adam over the rollout's transitions in random order."""
+        """One pass of Adam over the rollout's transitions in random order.
+
+        Raises:
+            ValueError: The rollout does not fit, or training has diverged.
+        """
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)
         if not self.encoder.ready or not rollout.valid.any():
             return {}
@@ -131,6 +143,7 @@ class RIDE(EmbeddingReward):
         sums: dict[str, float] = {}
         for batch in self._minibatches(len(actions)):
             losses = self._losses(_select(observations, batch), actions[batch], _select(following, batch))
+            _check_losses(losses)
             adam.zero_grad()
             torch.stack(list(losses.values())).sum().backward()
             adam.step()
@@ -155,7 +168,10 @@ class RIDE(EmbeddingReward):
     def _follow_mean_square(self, squares: Tensor) -> None:
         if squares.numel():
             momentum = self.config.momentum if bool(self.mean_square > 0) else 0.0
-            self.mean_square.lerp_(squares.mean(), 1 - momentum)
+            mean = squares.mean()
+            # Sums of the largest squares leave float32, where everything would count as a duplicate from then on.
+            mean = mean if mean.isfinite() else squares.double().mean().float()
+            self.mean_square.lerp_(mean, 1 - momentum)
 
     def _losses(self, observations: Observations, actions: Tensor, following: Observations) -> dict[str, Tensor]:
         with torch.set_grad_enabled(self.config.inverse):
@@ -175,6 +191,15 @@ class RIDE(EmbeddingReward):
     def _trained(self) -> list[nn.Parameter]:
         models = [self.forward_model, self.inverse_model, self.encoder if self.config.inverse else None]
         return [parameter for model in models if model is not None for parameter in model.parameters()]
+
+
+def _check_losses(losses: dict[str, Tensor]) -> None:
+    for name, loss in losses.items():
+        if not loss.isfinite():
+            raise ValueError(
+                f"{name} of RIDE is {float(loss.detach())}: its models diverge; lower learning_rate, or normalise "
+                "observations and actions"
+            )
 
 
 def _select(observations: Observations, index: Tensor) -> Observations:

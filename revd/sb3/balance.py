@@ -35,6 +35,8 @@ class Balance:
     @classmethod
     def of(cls, bonus: Array, extrinsic: Array, *, varies: bool) -> Balance:
         """Compare two arrays of weighted rewards, (n_steps, n_envs); `varies` says whether the task's reward does."""
+        # In 64 bits: the sum of rewards that float32 can just hold is one that it cannot.
+        bonus, extrinsic = bonus.astype(np.float64), extrinsic.astype(np.float64)
         paid, earned = float(np.abs(bonus).sum()), float(np.abs(extrinsic).sum())
         spread = float(extrinsic.std())
         return cls(

@@ -14,12 +14,14 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
 
 from revd.rewards import IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import require, require_number
+from revd.rewards.config import require_choice, require_fraction, require_number
 from revd.sb3.balance import Balance, BalanceWatch
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.recorder import RolloutRecorder
 
 if TYPE_CHECKING:
+    from stable_baselines3.common.buffers import RolloutBuffer
+
     from revd.rewards.config import Normalize
     from revd.sb3.recorder import Array
 
@@ -65,9 +67,10 @@ class IntrinsicRewardCallback(BaseCallback):
     ) -> None:
         super().__init__(verbose)
         require_number("weight", weight)
-        require(0 <= decay <= 1, "decay", decay, "inside [0, 1]")
-        require(decay_per in ("rollout", "step"), "decay_per", decay_per, "'rollout' or 'step'")
+        require_fraction("decay", decay)
+        require_choice("decay_per", decay_per, ("rollout", "step"))
         require_number("extrinsic_weight", extrinsic_weight)
+        require_choice("normalize", normalize, ("none", "rms"))
         params = dict(reward_params)
         if normalize != "none" and isinstance(reward, IntrinsicReward):
             reward.config = replace(reward.config, normalize=normalize)
@@ -180,10 +183,13 @@ class IntrinsicRewardCallback(BaseCallback):
         weights = self._weights(buffer.buffer_size, buffer.n_envs)
         raw = self._recorder.rewards
         bootstrap = buffer.rewards - raw
-        buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
         dones = model._last_episode_starts
         assert dones is not None
-        buffer.compute_returns_and_advantage(last_values=_last_values(model), dones=dones)
+        # A number too large for float32 becomes infinite here, and is named below rather than warned about.
+        with np.errstate(over="ignore", invalid="ignore"):
+            buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
+            buffer.compute_returns_and_advantage(last_values=_last_values(model), dones=dones)
+        self._check_finite(buffer, raw)
         self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
 
     def _weights(self, n_steps: int, n_envs: int) -> Array:
@@ -194,6 +200,21 @@ class IntrinsicRewardCallback(BaseCallback):
         exponents = np.full(n_steps, self.rollouts) if self.decay_per == "rollout" else steps
         weights: Array = self.weight * (1 - self.decay) ** exponents[:, None].astype(np.float64)
         return weights
+
+    def _check_finite(self, buffer: RolloutBuffer, raw: Array) -> None:
+        """Raise a ValueError rather than let the policy train on rewards or returns that are NaN or infinite."""
+        bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(buffer.returns)))
+        if len(bad) == 0:
+            return
+        step, env = bad[0]
+        cause = f"weight = {self.weight:g} or extrinsic_weight = {self.extrinsic_weight:g} is too large for float32"
+        if not np.isfinite(raw).all():
+            step, env = np.argwhere(~np.isfinite(raw))[0]
+            cause = f"the task's own reward is {raw[step, env]}"
+        raise ValueError(
+            f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
+            f"{buffer.returns[step, env]}: {cause}"
+        )
 
     def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:
         extrinsic = self.extrinsic_weight * raw
@@ -213,7 +234,8 @@ class IntrinsicRewardCallback(BaseCallback):
         for name, value in self.latest.items():
             self.logger.record(f"exploration/{name}", value)
         if self.weight > 0 and self.extrinsic_weight > 0:
-            self._watch.observe(balance, undecayed=Balance.of(self.weight * bonus, extrinsic, varies=varies))
+            undecayed = np.float64(self.weight) * bonus
+            self._watch.observe(balance, undecayed=Balance.of(undecayed, extrinsic, varies=varies))
 
 
 def _last_values(model: OnPolicyAlgorithm) -> torch.Tensor:

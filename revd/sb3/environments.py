@@ -15,6 +15,7 @@ from revd.envs.making import make_env, register
 from revd.envs.sparse import SparseReward, check_probability
 from revd.envs.tasks import Task, find_task
 from revd.names import unknown_name
+from revd.sb3.faults import CheckedEnv, CheckedVecEnv
 
 Normalize = Literal["none", "observations", "rewards", "both"]
 
@@ -36,7 +37,7 @@ def make_vec_env(
     The monitors sit below everything that changes rewards, so that the returns they report are the task's own.
     `gamma` is the algorithm's discount: VecNormalize scales rewards by the spread of the discounted return.
     `sparse` is the probability with which each step's reward is zeroed, None for never. `threads` step Atari games;
-    other tasks are stepped one after the other.
+    other tasks are stepped one after the other. What they give is checked; an EnvironmentFault names one that broke.
     """
     if normalize not in get_args(Normalize):
         raise ValueError(unknown_name("value of normalize", normalize, get_args(Normalize)))
@@ -46,11 +47,12 @@ def make_vec_env(
         check_probability(sparse)
     found = find_task(task)
     register(found)
-    env: VecEnv
+    games: VecEnv
     if found.suite == "atari":
-        env = _atari(found, n_envs, sparse=sparse, render_mode=render_mode, threads=threads)
+        games = _atari(found, n_envs, sparse=sparse, render_mode=render_mode, threads=threads)
     else:
-        env = DummyVecEnv([_factory(found, seed + index, sparse, render_mode) for index in range(n_envs)])
+        games = DummyVecEnv([_factory(found, index, seed + index, sparse, render_mode) for index in range(n_envs)])
+    env = CheckedVecEnv(games, task)
     env.seed(seed)
     if normalize == "none":
         return env
@@ -95,10 +97,10 @@ def _atari(task: Task, n_envs: int, **options: Any) -> VecEnv:
 
 
 def _factory(
-    task: Task, seed: int, sparse: float | None, render_mode: str | None
+    task: Task, index: int, seed: int, sparse: float | None, render_mode: str | None
 ) -> Callable[[], gymnasium.Env[Any, Any]]:
     def make() -> gymnasium.Env[Any, Any]:
-        env: gymnasium.Env[Any, Any] = Monitor(make_env(task, render_mode=render_mode))
+        env: gymnasium.Env[Any, Any] = Monitor(CheckedEnv(make_env(task, render_mode=render_mode), index))
         env.action_space.seed(seed)
         return env if sparse is None else SparseReward(env, sparse)
 

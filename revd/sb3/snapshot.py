@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.environments import load_normalization_state, normalization_state
+from revd.sb3.generators import Generators, load_generators
 
 if TYPE_CHECKING:
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -22,23 +22,67 @@ if TYPE_CHECKING:
 Snapshot = tuple[dict[str, Tensor], dict[str, Any]]
 
 
-def take_snapshot(model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None) -> Snapshot:
-    """Policy, optimiser, bonus, VecNormalize, counters and random generators, between two rollouts."""
-    optimizer, options = _optimizer_state(model.policy.optimizer)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moment:
+    """
+    What changes while a rollout is collected, as it was before: counters, VecNormalize, random generators.
+
+    Cheap to keep, unlike networks, optimiser and bonus. Those a rollout leaves as they are, so a snapshot of the moment
+    can be taken until the next update begins.
+    """
+
+    num_timesteps: int
+    n_updates: int
+    episodes: list[dict[str, Any]]
+    successes: list[Any]
+    normalization: dict[str, Tensor]
+    generators: Generators
+
+    @classmethod
+    def now(cls, model: OnPolicyAlgorithm) -> Moment:
+        """As it is, between two rollouts."""
+        env = model.get_env()
+        return cls(
+            num_timesteps=model.num_timesteps,
+            n_updates=model._n_updates,
+            episodes=list(model.ep_info_buffer or ()),
+            successes=list(model.ep_success_buffer or ()),
+            normalization={} if env is None else normalization_state(env),
+            generators=Generators.now(),
+        )
+
+    @property
+    def counters(self) -> dict[str, Any]:
+        """Everything that is counted, as JSON's types."""
+        return {
+            "num_timesteps": self.num_timesteps,
+            "n_updates": self.n_updates,
+            "episodes": [{name: float(episode[name]) for name in ("r", "l", "t")} for episode in self.episodes],
+            "successes": [bool(success) for success in self.successes],
+        }
+
+
+def take_snapshot(model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None, moment: Moment) -> Snapshot:
+    """Policy, optimiser, bonus, VecNormalize, counters and random generators, as at a moment since the last update."""
+    optimizer, options = _optimizer_state(model.policy.optimizer.state_dict())
     tensors = {
         **_prefixed("policy", model.policy.state_dict()),
         **_prefixed("optimizer", optimizer),
-        **_prefixed("random", _random_state()),
+        **_prefixed("random", moment.generators.tensors()),
+        **_prefixed("normalization", moment.normalization),
     }
-    env = model.get_env()
-    if env is not None:
-        tensors |= _prefixed("normalization", normalization_state(env))
-    values: dict[str, Any] = {"counters": _counters(model), "optimizer": options}
+    values: dict[str, Any] = {"counters": moment.counters, "optimizer": options}
     if intrinsic is not None:
         checkpoint = intrinsic.checkpoint()
         tensors |= _prefixed("bonus", checkpoint.state)
         values["bonus"] = checkpoint.values
     return tensors, values
+
+
+def policy_snapshot(policy: Mapping[str, Tensor], optimizer: Mapping[str, Any] | None) -> Snapshot:
+    """A policy and perhaps its optimiser, as their `state_dict`s, in the form that `load_policy` reads."""
+    state, options = ({}, []) if optimizer is None else _optimizer_state(optimizer)
+    return {**_prefixed("policy", policy), **_prefixed("optimizer", state)}, {"optimizer": options}
 
 
 def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None) -> None:
@@ -53,7 +97,7 @@ def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: In
     if intrinsic is not None:
         intrinsic.restore(Checkpoint(**values["bonus"], state=_without("bonus", tensors)))
     _load_counters(model, values["counters"])
-    _load_random_state(_without("random", tensors))
+    load_generators(_without("random", tensors))
 
 
 def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, optimizer: bool) -> None:
@@ -93,16 +137,6 @@ def _is_value(name: str, *, shared: bool) -> bool:
     return name.startswith(own) or (not shared and name.startswith("vf_features_extractor."))
 
 
-def _counters(model: OnPolicyAlgorithm) -> dict[str, Any]:
-    episodes = [{name: float(episode[name]) for name in ("r", "l", "t")} for episode in model.ep_info_buffer or ()]
-    return {
-        "num_timesteps": model.num_timesteps,
-        "n_updates": model._n_updates,
-        "episodes": episodes,
-        "successes": [bool(success) for success in model.ep_success_buffer or ()],
-    }
-
-
 def _load_counters(model: OnPolicyAlgorithm, counters: Mapping[str, Any]) -> None:
     model.num_timesteps = counters["num_timesteps"]
     model._n_updates = counters["n_updates"]
@@ -111,9 +145,8 @@ def _load_counters(model: OnPolicyAlgorithm, counters: Mapping[str, Any]) -> Non
     model.ep_success_buffer = deque(counters["successes"], maxlen=model._stats_window_size)
 
 
-def _optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+def _optimizer_state(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
     """State tensors by "index.name", and the options of each group that are numbers or flags."""
-    state = optimizer.state_dict()
     tensors = {
         f"{index}.{name}": torch.as_tensor(value)
         for index, entries in state["state"].items()
@@ -136,37 +169,6 @@ def _load_optimizer_state(
         loaded.setdefault(int(index), {})[name] = tensor
     groups = [{**group, **saved} for group, saved in zip(state["param_groups"], options, strict=True)]
     optimizer.load_state_dict({"state": loaded, "param_groups": groups})
-
-
-def _random_state() -> dict[str, Tensor]:
-    """The global generators of torch, NumPy and Python, from which policies and minibatches are drawn."""
-    _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
-    version, state, gauss = random.getstate()
-    tensors = {
-        "torch": torch.get_rng_state(),
-        "numpy_keys": torch.from_numpy(np.asarray(keys, dtype=np.int64)),
-        "numpy_rest": torch.tensor([position, has_gauss, cached], dtype=torch.float64),
-        "python": torch.tensor([version, *state], dtype=torch.int64),
-        "python_gauss": torch.tensor([] if gauss is None else [gauss], dtype=torch.float64),
-    }
-    if torch.cuda.is_available():
-        tensors |= {f"cuda{index}": state for index, state in enumerate(torch.cuda.get_rng_state_all())}
-    return tensors
-
-
-def _load_random_state(tensors: Mapping[str, Tensor]) -> None:
-    torch.set_rng_state(tensors["torch"])
-    position, has_gauss, cached = tensors["numpy_rest"].tolist()
-    keys = tensors["numpy_keys"].numpy().astype(np.uint32)
-    np.random.set_state(("MT19937", keys, int(position), int(has_gauss), cached))  # noqa: NPY002
-    version, *state = tensors["python"].tolist()
-    gauss = tensors["python_gauss"].tolist()
-    random.setstate((version, tuple(state), gauss[0] if gauss else None))
-    if torch.cuda.is_available():
-        # A checkpoint from a machine without a GPU, or with fewer, leaves the others as they are.
-        for index in range(torch.cuda.device_count()):
-            if f"cuda{index}" in tensors:
-                torch.cuda.set_rng_state(tensors[f"cuda{index}"], index)
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -7,17 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from torch.utils.tensorboard import SummaryWriter
 
+from revd.atomicfile import write_whole
 from revd.sb3.algorithms import learn_arguments
 from revd.sb3.csvlog import CsvLog
 from revd.sb3.environments import normalization_state
 from revd.sb3.evaluation import Evaluation, EvaluationCallback
+from revd.sb3.faults import EnvironmentFault, find_checked
 from revd.sb3.progress import Episode, EpisodeCallback, Progress, ProgressCallback
-from revd.sb3.snapshot import Snapshot, load_policy, restore_snapshot, take_snapshot
+from revd.sb3.snapshot import Moment, Snapshot, load_policy, restore_snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,14 @@ class Listeners:
     on_evaluation: Callable[[Evaluation], None]
     eval_every: int = 0
     eval_episodes: int = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMoment:
+    """What a rollout changes, as it was before it: the model's part, and what waits for the logger's next line."""
+
+    model: Moment
+    pending: dict[str, float]
 
 
 @dataclass(kw_only=True)
@@ -79,31 +89,49 @@ class Training:
         for name, value in self._pending.items():
             logger.record(name, value)
         self.model.set_logger(logger)
+        checkpoints = _CheckpointCallback(self, listeners)
         try:
             self.model.learn(
                 steps - self.steps,
-                callback=self._callbacks(steps, listeners),
+                callback=[*self._callbacks(steps, listeners), checkpoints],
                 reset_num_timesteps=self.steps == 0,
                 # A2C's default of 100 would lose most of the bonus's numbers.
                 log_interval=1,
                 **learn_arguments(self.model),
             )
+        except EnvironmentFault:
+            checkpoints.save_last_good()
+            raise
         finally:
             logger.close()
 
     def snapshot(self) -> Snapshot:
         """Everything needed to go on, between two rollouts."""
-        tensors, values = take_snapshot(self.model, self.intrinsic)
-        return tensors, {**values, "sessions": self.sessions, "pending": self._recorded()}
+        return self.snapshot_of(self.moment())
+
+    def moment(self) -> TrainingMoment:
+        """What the next rollout will change, as it is."""
+        return TrainingMoment(model=Moment.now(self.model), pending=self._recorded())
+
+    def snapshot_of(self, moment: TrainingMoment) -> Snapshot:
+        """Everything needed to go on from a moment since the last update."""
+        tensors, values = take_snapshot(self.model, self.intrinsic, moment.model)
+        return tensors, {**values, "sessions": self.sessions, "pending": moment.pending}
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot, with new episodes in all environments."""
-        restore_snapshot(snapshot, self.model, self.intrinsic)
-        self.sessions = snapshot[1]["sessions"] + 1
-        self._pending = snapshot[1]["pending"]
+        """Go on from a snapshot, with new episodes in all environments; a ValueError if it is of another training."""
+        try:
+            restore_snapshot(snapshot, self.model, self.intrinsic)
+            self.sessions = snapshot[1]["sessions"] + 1
+            self._pending = snapshot[1]["pending"]
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+            raise ValueError(f"the checkpoint does not fit this training: {type(error).__name__}: {error}") from error
         env = self.model.get_env()
         assert env is not None
         env.seed((self.model.seed or 0) + SEED_STRIDE * self.sessions)
+        checked = find_checked(env)
+        if checked is not None:
+            checked.steps = self.steps
 
     def start_from(self, snapshot: Snapshot, *, value: bool, optimizer: bool) -> None:
         """Take the policy of another training."""
@@ -115,7 +143,7 @@ class Training:
 
     def save_normalization(self, path: Path) -> None:
         """The statistics of VecNormalize, as safetensors."""
-        save_file(self.normalization_state(), path)
+        write_whole(path, save(self.normalization_state()))
 
     def normalization_state(self) -> dict[str, torch.Tensor]:
         """The statistics of VecNormalize; empty where nothing is normalised."""
@@ -133,10 +161,13 @@ class Training:
         if not hasattr(self.model, "_logger"):
             return self._pending
         recorded = self.model.logger.name_to_value.items()
-        return {name: float(value) for name, value in recorded if math.isfinite(value)}
+        # Whole numbers stay whole, so that a resumed run's line reads as it would have.
+        return {
+            name: value if isinstance(value, int) else float(value) for name, value in recorded if math.isfinite(value)
+        }
 
     def _callbacks(self, steps: int, listeners: Listeners) -> list[BaseCallback]:
-        # The bonus first: the others read its numbers. The checkpoint last: it holds what the others changed.
+        # The bonus first: the others read its numbers. The checkpoint's comes after these: it holds what they changed.
         callbacks: list[BaseCallback] = [] if self.intrinsic is None else [self.intrinsic]
         callbacks.append(ProgressCallback(listeners.on_rollout, total_steps=steps, intrinsic=self.intrinsic))
         callbacks.append(EpisodeCallback(listeners.on_episode))
@@ -149,7 +180,6 @@ class Training:
                     report=listeners.on_evaluation,
                 )
             )
-        callbacks.append(_CheckpointCallback(self, listeners))
         return callbacks
 
 
@@ -161,12 +191,26 @@ class _CheckpointCallback(BaseCallback):
         self._training = training
         self._listeners = listeners
         self._last = training.steps
+        self._moment: TrainingMoment | None = None
+
+    def save_last_good(self) -> None:
+        """Take a snapshot of the state after the last completed update, unless it is kept already."""
+        # Without a moment no rollout has begun since that update: an evaluation broke.
+        moment = self._moment or self._training.moment()
+        if moment.model.num_timesteps > self._last:
+            self._save(moment)
 
     def _on_rollout_start(self) -> None:
-        steps = self._training.steps
-        if steps - self._last >= self._listeners.checkpoint_every:
-            self._last = steps
-            self._listeners.on_checkpoint(steps, self._training.snapshot())
+        self._moment = self._training.moment()
+        if self._training.steps - self._last >= self._listeners.checkpoint_every:
+            self._save(self._moment)
+
+    def _on_rollout_end(self) -> None:
+        self._moment = None
+
+    def _save(self, moment: TrainingMoment) -> None:
+        self._last = moment.model.num_timesteps
+        self._listeners.on_checkpoint(self._last, self._training.snapshot_of(moment))
 
     def _on_step(self) -> bool:
         return True

@@ -119,3 +119,10 @@ def test_pybullet_is_not_to_be_had_for_newer_pythons(monkeypatch):
     monkeypatch.setattr("revd.envs.tasks.sys", SimpleNamespace(version_info=(3, 12)))
     assert "Python 3.11" in how_to_install(TASKS["bullet/hopper"])
     assert how_to_install(TASKS["atari/assault"]) == "pip install 'revd[atari]'"
+
+
+def test_tasks_of_other_packages_are_named_with_them():
+    env = make_env("tests.support.faulty_task:RevdBroken-v0")
+    assert env.reset()[0].shape == (3,)
+    with pytest.raises(ValueError, match="unknown task"):
+        make_env("tests.support.faulty_task:RevdWhole-v0")

@@ -121,7 +121,7 @@ def test_errors_name_argument_value_and_what_is_valid(change, message):
 
 @pytest.mark.parametrize(
     ("task", "folder"),
-    [("CartPole-v1", "CartPole-v1"), ("ALE/Pong-v5", "ALE-Pong-v5"), ("../../x y", "x-y"), ("/", "task")],
+    [("CartPole-v1", "CartPole-v1"), ("ALE/Pong-v5", "ALE-Pong-v5"), ("../../x y", "x-y"), ("/", "unnamed")],
 )
 def test_default_directories_are_safe_names(task, folder):
     config = TrainConfig(task=task, seed=4)
@@ -151,3 +151,49 @@ def test_what_init_from_gives_needs_an_init_from():
 def test_sparse_is_a_probability():
     with pytest.raises(ValueError, match=r"sparse is a probability, inside \[0, 1\], got 1.5"):
         TrainConfig(task="CartPole-v1", sparse=1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "valid"),
+    [
+        ("task", [None, 5, ["CartPole-v1"], "a\0b", "a\nb"], "text"),
+        ("normalize", [None, True, {}], "text"),
+        ("steps", ["10", 1.5, True, None, [1]], "an integer"),
+        ("seed", [0.0, "0"], "an integer"),
+        ("weight", ["1", None, True, 10**400, [0.1]], "a number"),
+        ("sparse", ["0.5", True], "a number or nothing"),
+        ("output", ["runs", 5], "a path or nothing"),
+        ("init_value", [1, "yes", None], "true or false"),
+        (
+            "reward_params",
+            [5, None, ["k=5"], {1: 2}, {"a b": 1}, {"k": {1, 2}}, {"k": object()}],
+            "named values of JSON's",
+        ),
+        ("algo_params", ["k=5"], "named values of JSON's types"),
+    ],
+)
+def test_values_of_a_wrong_type_are_named(name, values, valid):
+    for value in values:
+        with pytest.raises(ValueError, match=rf"^{name} must be {valid}"):
+            replace(FULL, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the config of a training must be JSON"),
+        ("[" * 99_999, "the config of a training must be JSON"),
+        ("[]", "must be an object of JSON, got list"),
+        ("{}", "task must be given"),
+        ('{"task": 5}', "task must be text, got 5"),
+        ('{"task": "x", "output": 5}', "output must be a path or nothing, got 5"),
+    ],
+)
+def test_files_that_are_no_config_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        TrainConfig.from_json(text)
+
+
+@pytest.mark.parametrize("value", ["[" * 99_999, "9" * 5_000])
+def test_what_json_cannot_read_is_text(value):
+    assert Parameters.parse([f"k={value}"]) == {"k": value}

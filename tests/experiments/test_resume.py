@@ -2,7 +2,6 @@
 
 import csv
 import json
-import random
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from revd.experiments.config import Parameters, TrainConfig
+from revd.experiments.lease import LeaseLostError
 from revd.experiments.run import train
 from revd.experiments.rundir import RunDirectory
 
@@ -114,28 +114,6 @@ def test_the_policy_goes_on_from_another_run(config, tmp_path):
         train(replace(tuned, output=tmp_path / "other", init_from=tmp_path / "nowhere"))
 
 
-def test_sigkill_at_random_moments(config):
-    draw = random.Random(0)
-    worker = [sys.executable, "-m", "revd.experiments.worker"]
-    kills = 0
-    long = replace(config, steps=60 * ROLLOUT, eval_every=0)
-    while kills < 3:
-        process = subprocess.Popen(worker, stdin=subprocess.PIPE, text=True)
-        process.stdin.write(long.to_json() + "\n")
-        process.stdin.flush()
-        wait_for_steps(long, (kills + 1) * 12 * ROLLOUT, process)
-        time.sleep(draw.uniform(0, 0.1))
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        kills += 1
-    train(long)
-    assert_complete(long)
-    resumed = json.loads((long.directory / "run.json").read_text())["resumed"]
-    assert len(resumed) == 3
-    assert all(session["steps"] > 0 for session in resumed)
-
-
 def wait_for_steps(config, steps, process):
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
@@ -154,6 +132,22 @@ def test_two_processes_do_not_write_one_run(config):
     assert not directory.config.exists()
     train(config)
     assert_complete(config)
+
+
+def test_a_run_that_was_taken_over_stops_and_leaves_the_files_to_the_taker(config):
+    """As after a machine's sleep: another process has written its lease, and says how far it is."""
+    directory = RunDirectory(config.directory)
+
+    def report(progress):
+        if progress.steps == 5 * ROLLOUT:
+            (config.directory / ".lease-2").write_text("{}")
+            directory.status.write_text("of the taker")
+
+    before = 3 * ROLLOUT
+    with pytest.raises(LeaseLostError, match="is now held by another process"):
+        train(config, report=report)
+    assert directory.status.read_text() == "of the taker"
+    assert directory.checkpoints.newest_steps == before, "none of its own after it was taken over"
 
 
 def test_a_worker_ends_with_its_launcher(config):

@@ -40,7 +40,7 @@ def test_a_training_leaves_everything_behind(config):
     assert [progress.steps for progress in seen] == [64, 128, 192]
     assert seen[0].bonus_share == 0.0, "REVD pays nothing in its first rollout"
     assert seen[1].bonus_share > 0
-    names = {path.name.split(".")[0] for path in directory.iterdir() if path.name != ".lock"}
+    names = {path.name.split(".")[0] for path in directory.iterdir() if path.name != ".lease-1-free"}
     assert names == {
         "config", "run", "status", "episodes", "progress", "events", "model", "normalization", "bonus", "checkpoints"
     }  # fmt: skip

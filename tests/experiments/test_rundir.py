@@ -9,7 +9,6 @@ from revd.experiments.rundir import (
     RunDirectory,
     Status,
     describe_software,
-    replacing,
     write_json,
 )
 
@@ -86,25 +85,6 @@ def test_a_file_in_the_way_is_refused(tmp_path):
 
 def test_no_status_yet(tmp_path):
     assert RunDirectory(tmp_path).read_status() is None
-
-
-def break_while_replacing(path):
-    with replacing(path) as temporary:
-        temporary.write_text("ne")
-        assert path.read_text() == "old"
-        raise RuntimeError("broke")
-
-
-def test_files_are_replaced_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("old")
-    with pytest.raises(RuntimeError, match="broke"):
-        break_while_replacing(path)
-    assert path.read_text() == "old"
-    with replacing(path) as temporary:
-        temporary.write_text("new")
-    assert path.read_text() == "new"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_json_is_strict(tmp_path):

@@ -61,6 +61,7 @@ def test_an_instance_takes_no_parameters() -> None:
         ("REVD", {}, r"did you mean 'revd'"),
         ("rnd", {}, r"unknown reward 'rnd'"),
         (None, {}, r"unknown reward 'None'"),
+        (["revd"], {}, r"unknown reward .*revd"),
         ("revd", {"alfa": 0.5}, r"unknown parameter of REVD 'alfa'; did you mean 'alpha'"),
         ("revd", {"log": True}, r"unknown parameter of REVD 'log'"),
         ("re3", {"logs": True}, r"unknown parameter of RE3 'logs'; did you mean 'log'"),

@@ -16,6 +16,7 @@ from revd.sb3.environments import (
     make_vec_env,
     normalization_state,
 )
+from revd.sb3.faults import CheckedVecEnv
 from tests.support.bullet import needs_pybullet
 
 
@@ -71,9 +72,10 @@ def test_equal_seeds_give_equal_environments_and_others_do_not():
     assert not np.array_equal(first[0][0], first[0][1]), "environments of one vector differ from each other"
 
 
-def test_without_normalisation_there_is_no_wrapper():
+def test_without_normalisation_there_is_only_the_check():
     env = make_vec_env("CartPole-v1", n_envs=3)
-    assert isinstance(env, DummyVecEnv)
+    assert isinstance(env, CheckedVecEnv)
+    assert isinstance(env.venv, DummyVecEnv)
     assert env.num_envs == 3
     assert normalization_state(env) == {}
     load_normalization_state(env, {})
@@ -180,7 +182,7 @@ def test_the_config_knows_the_same_choices():
 @pytest.mark.parametrize("task", ["atari/space-invaders", pytest.param("bullet/hopper", marks=needs_pybullet)])
 def test_tasks_go_by_name(task):
     env = make_vec_env(task, n_envs=2, seed=3)
-    assert isinstance(env, AtariVecEnv if task.startswith("atari") else DummyVecEnv)
+    assert isinstance(env.venv, AtariVecEnv if task.startswith("atari") else DummyVecEnv)
     assert env.num_envs == 2
     first, again = env.reset(), make_vec_env(task, n_envs=2, seed=3).reset()
     np.testing.assert_array_equal(first, again)

@@ -108,6 +108,17 @@ def test_a_restored_training_draws_what_the_saved_one_would_have(tmp_path):
     assert torch.equal(torch.rand(3), expected)
 
 
+def test_a_snapshot_of_something_else_is_refused(tmp_path):
+    training = make_training()
+    learn(training, 64, tmp_path)
+    tensors, values = training.snapshot()
+    other = make_training(sizes=[8])
+    other.check()
+    for wrong in ((tensors, values), ({}, values), (tensors, {}), (tensors, {**values, "counters": 3})):
+        with pytest.raises(ValueError, match="the checkpoint does not fit this training"):
+            (other if wrong[1] is values and wrong[0] else training).restore(wrong)
+
+
 def test_a_resumed_training_goes_on_counting(tmp_path):
     training, other, seen = make_training(), make_training(), []
     learn(training, 64, tmp_path)

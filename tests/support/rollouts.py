@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from hypothesis import strategies as st
-from torch import Tensor
 
 from revd import Rollout
+from revd.testing.samples import changed, with_garbage
 from tests.support.naive import Points, Steps
+
+__all__ = ["BOX", "DISCRETE", "Shape", "changed", "embedded", "make_rollout", "make_rollouts", "shapes"]
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 DISCRETE = spaces.Discrete(4)
@@ -49,26 +50,6 @@ def make_rollout(seed: int, shape: Shape = Shape(), action_space: spaces.Space[A
 
 def make_rollouts(seed: int, count: int, shape: Shape = Shape()) -> list[Rollout]:  # noqa: B008
     return [make_rollout(1_000 * seed + i, shape) for i in range(count)]
-
-
-def with_garbage(rollout: Rollout) -> Rollout:
-    """NaN in everything that `lengths` excludes."""
-    padded = ~rollout.valid
-    assert isinstance(rollout.observations, Tensor)
-    assert isinstance(rollout.next_observations, Tensor)
-    return Rollout(
-        observations=rollout.observations.masked_fill(padded[..., None], torch.nan),
-        actions=rollout.actions,
-        next_observations=rollout.next_observations.masked_fill(padded[..., None], torch.nan),
-        dones=rollout.dones | padded,
-        lengths=rollout.lengths,
-    )
-
-
-def changed(rollout: Rollout, **fields: Any) -> Rollout:
-    """The same rollout with other fields."""
-    names = ("observations", "actions", "next_observations", "dones", "lengths")
-    return Rollout(**({name: getattr(rollout, name) for name in names} | fields))
 
 
 def embedded(reward: Any, rollout: Rollout) -> Steps:

@@ -1,0 +1,124 @@
+"""Contracts about what goes in: rollouts are read, never written to, and only where they are valid."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from revd.rollout import Rollout, map_observations
+from revd.testing.samples import changed, with_garbage
+from revd.testing.subject import differences, equal, expect, fail, outputs, same, state_of
+
+if TYPE_CHECKING:
+    from revd.rollout import Observations
+    from revd.testing.subject import Subject
+
+
+def check_input_untouched(subject: Subject) -> None:
+    """Neither `compute` nor `update` writes into the rollout."""
+    reward = subject.make()
+    for rollout in subject.rollouts(ragged=True):
+        before = deepcopy(rollout)
+        reward.compute(rollout)
+        reward.update(rollout)
+        for field in fields(Rollout):
+            kept = _same_observations(getattr(before, field.name), getattr(rollout, field.name))
+            expect(kept, f"the rollout's {field.name} were written to", "a rollout that is left as it is")
+
+
+def check_no_aliasing(subject: Subject) -> None:
+    """What is written to a bonus or a rollout afterwards does not reach the reward's memory."""
+    reward, other = subject.make(), subject.make()
+    for rollout in subject.rollouts():
+        mine = deepcopy(rollout)
+        bonus = reward.compute(mine)
+        expected = other.compute(rollout)
+        expect(
+            torch.equal(bonus, expected),
+            "writing to an earlier bonus or rollout changed this bonus",
+            "a memory that holds copies",
+        )
+        bonus.fill_(7)
+        for values in (mine.observations, mine.next_observations):
+            map_observations(lambda tensor: tensor.fill_(1), values)
+        mine.actions.fill_(0)
+
+
+def check_padding(subject: Subject) -> None:
+    """Steps that `lengths` excludes are paid 0, and what they hold, NaN included, changes nothing."""
+    reward, other = subject.make(), subject.make()
+    for rollout in subject.rollouts(ragged=True):
+        clean = _without_garbage(rollout)
+        bonus = reward.compute(rollout)
+        expect(not bonus[~rollout.valid.to(bonus.device)].any(), "a padded step was paid", "0 for padded steps")
+        paid = torch.equal(bonus, other.compute(clean))
+        expect(paid, "what padded steps hold changed the bonus", "a bonus of valid steps alone (rollout.valid)")
+        trained = reward.update(rollout) == other.update(clean)
+        expect(trained, "what padded steps hold changed the losses", "losses of valid steps alone (rollout.steps)")
+
+
+def check_empty_rollout(subject: Subject) -> None:
+    """A rollout without a single valid step is paid 0 and remembered by nobody."""
+    reward, other = subject.make(), subject.make()
+    for rollout in subject.rollouts():
+        empty = with_garbage(changed(rollout, lengths=torch.zeros(rollout.n_envs, dtype=torch.int64)))
+        bonus = reward.compute(empty)
+        expect(not bonus.any(), "a rollout without a valid step was paid", "zeros")
+        losses = reward.update(empty)
+        expect(losses == {}, f"a rollout without a valid step was trained on: {losses}", "{}")
+        kept = equal(outputs(reward, [rollout]), outputs(other, [rollout]))
+        expect(kept, "a rollout without a valid step changed what came after it", "no change at all")
+
+
+def check_bad_rollout(subject: Subject) -> None:
+    """A rollout with other environments or NaN is a ValueError, after which the reward is as it was."""
+    reward = subject.make()
+    for rollout in subject.rollouts(2):
+        for what, bad in _spoilt(subject, rollout).items():
+            before = state_of(reward)
+            try:
+                reward.compute(bad)
+            except ValueError:
+                wrong = differences(before, state_of(reward))
+                expect(not wrong, f"{what} was refused, but {', '.join(wrong)} had changed", "the state before it")
+            else:
+                fail(f"{what} was paid without an error", "a ValueError that says what is wrong")
+        outputs(reward, [rollout])
+
+
+def _spoilt(subject: Subject, rollout: Rollout) -> dict[str, Rollout]:
+    (other,) = subject.rollouts(1, n_envs=rollout.n_envs + 1)
+    bad = {"a rollout of another number of environments": other}
+    observations = rollout.observations
+    if isinstance(observations, Tensor) and observations.is_floating_point():
+        values = observations.clone()
+        values[-1, -1] = torch.nan
+        bad["a rollout with NaN among its observations"] = changed(rollout, observations=values)
+    return bad
+
+
+def _without_garbage(rollout: Rollout) -> Rollout:
+    """The same with a valid step's values in every padded one."""
+
+    def fill(values: Tensor) -> Tensor:
+        padded = ~rollout.valid
+        filled = values.clone()
+        filled[padded] = values[0, 0]
+        return filled
+
+    return changed(
+        rollout,
+        observations=map_observations(fill, rollout.observations),
+        next_observations=map_observations(fill, rollout.next_observations),
+        dones=rollout.dones & rollout.valid,
+    )
+
+
+def _same_observations(one: Observations | None, other: Observations | None) -> bool:
+    if isinstance(one, dict):
+        return isinstance(other, dict) and all(_same_observations(value, other[key]) for key, value in one.items())
+    return one is other or (isinstance(one, Tensor) and isinstance(other, Tensor) and same(one, other))

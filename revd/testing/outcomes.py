@@ -1,0 +1,129 @@
+"""Contracts about what comes out: bonuses, losses, metrics, and that they can be repeated."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from revd.rollout import map_observations
+from revd.testing.samples import changed
+from revd.testing.subject import equal, expect, outputs
+
+if TYPE_CHECKING:
+    from revd.rollout import Rollout
+    from revd.testing.subject import Subject
+
+
+def check_shape(subject: Subject) -> None:
+    """`compute` returns one number for every step of every environment, whatever their numbers."""
+    for n_envs in (1, 2, 5):
+        reward = subject.make(n_envs)
+        for n_steps in (subject.n_steps, subject.n_steps + 1):
+            (rollout,) = subject.rollouts(1, n_steps=n_steps, n_envs=n_envs)
+            bonus = reward.compute(rollout)
+            kind = type(bonus).__name__
+            expect(isinstance(bonus, Tensor), f"compute returned a {kind}", "a tensor")
+            expect(
+                tuple(bonus.shape) == (n_steps, n_envs),
+                f"a rollout of n_steps = {n_steps}, n_envs = {n_envs} was paid {tuple(bonus.shape)}",
+                "(n_steps, n_envs)",
+            )
+
+
+def check_dtype(subject: Subject) -> None:
+    """Bonuses are plain float32 on the reward's device, in whatever precision observations arrive."""
+    for dtype in (torch.float32, torch.float64, torch.float16):
+        reward = subject.make()
+        for rollout in subject.rollouts(3):
+            bonus = reward.compute(_in_precision(rollout, dtype))
+            expect(bonus.dtype == torch.float32, f"observations of {dtype} were paid in {bonus.dtype}", "float32")
+            expect(bonus.device == reward.device, f"the bonus is on {bonus.device}", f"reward.device, {reward.device}")
+            expect(not bonus.requires_grad, "the bonus has a gradient", "a bonus without one")
+            reward.update(rollout)
+
+
+def check_finite(subject: Subject) -> None:
+    """No state is so ordinary or so odd that a bonus or a loss is NaN or infinite."""
+    still = [changed(rollout, **_constant(rollout)) for rollout in subject.rollouts(3)]
+    for what, rollouts in {
+        "ordinary rollouts": subject.rollouts(),
+        "rollouts in which half of the states are duplicates": subject.rollouts(duplicate_rate=0.5),
+        "rollouts in which every state is the same": still,
+        "rollouts in which every step ends an episode": subject.rollouts(done_rate=1.0),
+    }.items():
+        reward = subject.make()
+        for found in outputs(reward, rollouts):
+            finite = bool(found.isfinite().all())
+            expect(finite, f"{what} gave a bonus or loss that is NaN or infinite", "finite numbers")
+
+
+def check_metrics(subject: Subject) -> None:
+    """`metrics` gives finite floats about the last `compute`, in a dict that is the caller's."""
+    reward = subject.make()
+    expect(reward.metrics() == {}, f"a fresh reward has the metrics {reward.metrics()}", "none before compute")
+    for rollout in subject.rollouts(3, duplicate_rate=0.3):
+        bonus = reward.compute(rollout)
+        metrics = reward.metrics()
+        for name, value in metrics.items():
+            finite = isinstance(value, float) and bool(np.isfinite(value))
+            expect(finite, f"metrics()[{name!r}] is {value!r}", "a finite float")
+        mean = float(bonus.mean())
+        close = "bonus_mean" in metrics and abs(metrics["bonus_mean"] - mean) <= 1e-5 * max(abs(mean), 1e-30)
+        expect(close, f"metrics()['bonus_mean'] is {metrics.get('bonus_mean')}", f"the mean of the bonus, {mean}")
+        metrics["bonus_mean"] = np.nan
+        kept = reward.metrics()["bonus_mean"] == reward.metrics()["bonus_mean"]
+        expect(kept, "writing into metrics() changed what the next metrics() says", "a copy")
+
+
+def check_determinism(subject: Subject) -> None:
+    """Equal seeds give equal numbers, whatever the global generators hold; those are left to others.
+
+    Drawing from torch's while a reward is made is allowed, since every `nn.Linear` does; seeding it is not.
+    """
+    rollouts = subject.rollouts()
+    rewards, made = [], []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        rewards.append(subject.make())
+        made.append(_generators()["torch"])
+    expect(made[0] != made[1], "making the reward seeds torch's global generator", "a torch.Generator of its own")
+    before = _generators()
+    found = [outputs(reward, rollouts) for reward in rewards]
+    for name, state in _generators().items():
+        kept = state == before[name]
+        expect(kept, f"{name}'s global generator was used", "a generator of the reward's own, made from its seed")
+    expect(equal(*found), "two rewards with equal parameters paid differently", "the same, bit by bit")
+
+
+def check_counting(subject: Subject) -> None:
+    """`calls` counts `compute`, and `update` changes no count."""
+    reward = subject.make()
+    for count, rollout in enumerate([None, *subject.rollouts(3)]):
+        if rollout is not None:
+            reward.compute(rollout)
+            reward.update(rollout)
+        expect(int(reward.calls) == count, f"calls is {int(reward.calls)} after {count} compute", f"{count}")
+
+
+def _in_precision(rollout: Rollout, dtype: torch.dtype) -> Rollout:
+    def convert(values: Tensor) -> Tensor:
+        return values.to(dtype) if values.is_floating_point() else values
+
+    names = ("observations", "next_observations")
+    return changed(rollout, **{name: map_observations(convert, getattr(rollout, name)) for name in names})
+
+
+def _constant(rollout: Rollout) -> dict[str, Any]:
+    """Observations of which every one is the rollout's first."""
+    still = map_observations(lambda values: values[:1, :1].expand_as(values).clone(), rollout.observations)
+    return {"observations": still, "next_observations": still}
+
+
+def _generators() -> dict[str, Any]:
+    """The state of every global generator, as values that can be compared."""
+    _, keys, position, *_ = np.random.get_state()  # noqa: NPY002
+    return {"torch": torch.get_rng_state().tolist(), "NumPy": ([*keys], position), "Python": random.getstate()}

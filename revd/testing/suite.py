@@ -1,0 +1,103 @@
+"""All checks, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from revd.testing import inputs, outcomes, parameters, state
+from revd.testing.subject import Subject
+
+if TYPE_CHECKING:
+    from revd.spaces import Space
+    from revd.testing.subject import Factory
+
+#: What rewards are checked with unless other spaces are given.
+OBSERVATIONS: Space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+ACTIONS: Space = spaces.Discrete(4)
+
+#: check(factory, *, observation_space=None, action_space=None, parameters=None); raises AssertionError.
+Check: TypeAlias = Callable[..., None]
+
+_CONTRACTS: dict[str, Callable[[Subject], None]] = {
+    "shape": outcomes.check_shape,
+    "dtype": outcomes.check_dtype,
+    "finite": outcomes.check_finite,
+    "metrics": outcomes.check_metrics,
+    "determinism": outcomes.check_determinism,
+    "counting": outcomes.check_counting,
+    "input untouched": inputs.check_input_untouched,
+    "no aliasing": inputs.check_no_aliasing,
+    "padding": inputs.check_padding,
+    "empty rollout": inputs.check_empty_rollout,
+    "bad rollout": inputs.check_bad_rollout,
+    "state": state.check_state,
+    "end of episodes": state.check_end_of_episodes,
+    "frozen parameters": state.check_frozen_parameters,
+    "device": state.check_device,
+    "normalize": parameters.check_normalize,
+    "parameters": parameters.check_parameters_matter,
+}
+
+
+def check_reward(
+    factory: Factory,
+    *,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Run every contract of an `IntrinsicReward`, and raise one AssertionError that lists those it breaks.
+
+    Args:
+        factory: Called as factory(observation_space, action_space, n_envs); the class of a reward is one.
+        observation_space: What the reward is checked with; vectors of three numbers by default.
+        action_space: The same for actions; four discrete ones by default.
+        parameters: For parameters whose effect the check does not find by itself: values of it, and of others that
+            give it a meaning, such as {"memory_size": {"memory_size": 4, "boundary": "episode"}}.
+    """
+    broken = []
+    for _, check in reward_checks():
+        try:
+            check(factory, observation_space=observation_space, action_space=action_space, parameters=parameters)
+        except AssertionError as error:
+            broken.append(str(error))
+    if broken:
+        raise AssertionError(f"{len(broken)} of {len(_CONTRACTS)} contracts are broken:\n- " + "\n- ".join(broken))
+
+
+def reward_checks() -> list[tuple[str, Check]]:
+    """The contracts singly, for parametrised tests: names, and functions with the arguments of `check_reward`."""
+    return [(name, _public(name, contract)) for name, contract in _CONTRACTS.items()]
+
+
+def _public(name: str, contract: Callable[[Subject], None]) -> Check:
+    @wraps(contract)
+    def check(
+        factory: Factory,
+        *,
+        observation_space: Space | None = None,
+        action_space: Space | None = None,
+        parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        subject = Subject(
+            factory=factory,
+            observation_space=OBSERVATIONS if observation_space is None else observation_space,
+            action_space=ACTIONS if action_space is None else action_space,
+            parameters=parameters or {},
+        )
+        try:
+            # Whatever a reward does to torch's global generator, the tests around it go on undisturbed.
+            with torch.random.fork_rng(devices=[]):
+                contract(subject)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+        except Exception as error:
+            raise AssertionError(f"{name}: {type(error).__name__} was raised: {error}") from error
+
+    return check

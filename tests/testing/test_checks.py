@@ -1,0 +1,181 @@
+"""Every check catches the rewards that break its contract, and lets a sound one pass."""
+
+from typing import Any
+
+import pytest
+import torch
+from gymnasium import spaces
+
+from revd import REVD
+from revd.testing import check_reward, reward_checks
+from revd.testing.state import _check_on
+from revd.testing.subject import Subject, differences
+from tests.support.rollouts import BOX, DISCRETE
+from tests.testing import broken
+
+CHECKS = dict(reward_checks())
+
+#: Contract, a reward that breaks it, and a part of what is then said.
+CAUGHT = [
+    ("shape", broken.WrongShape, r"n_steps = 12, n_envs = 2 was paid \(12, 1\); right would be \(n_steps, n_envs\)"),
+    ("shape", broken.NoTensor, "compute returned a ndarray; right would be a tensor"),
+    ("dtype", broken.DoublePrecision, r"paid in torch\.float64; right would be float32"),
+    ("dtype", broken.FollowsTheInputsPrecision, "RuntimeError was raised"),
+    ("dtype", broken.KeepsTheGradient, "the bonus has a gradient"),
+    ("finite", broken.DividesByTheSpread, "bonus of DividesByTheSpread is not a finite number"),
+    ("finite", broken.InfiniteLoss, "ordinary rollouts gave a bonus or loss that is NaN or infinite"),
+    ("metrics", broken.MetricsOfTheFirstCall, r"metrics\(\)\['bonus_mean'\] is .* right would be the mean"),
+    ("metrics", broken.MetricsInADictOfItsOwn, "right would be a copy"),
+    ("metrics", broken.MetricsAreTensors, r"is tensor\(.*right would be a finite float"),
+    ("metrics", broken.MetricsBeforeTheFirstCall, "a fresh reward has the metrics"),
+    ("determinism", broken.WeightsFromTheGlobalGenerator, "two rewards with equal parameters paid differently"),
+    ("determinism", broken.SeedsTheGlobalGenerator, "making the reward seeds torch's global generator"),
+    ("determinism", broken.NoiseFromTheGlobalGenerator, "torch's global generator was used"),
+    ("determinism", broken.NoiseFromNumPy, "NumPy's global generator was used"),
+    ("determinism", broken.NoiseFromPython, "Python's global generator was used"),
+    ("determinism", broken.SharesAGenerator, "two rewards with equal parameters paid differently"),
+    ("counting", broken.CountsUpdates, "calls is 2 after 1 compute"),
+    ("input untouched", broken.WritesIntoTheRollout, "the rollout's observations were written to"),
+    ("no aliasing", broken.KeepsAViewOfTheRollout, "right would be a memory that holds copies"),
+    ("padding", broken.ReadsPaddedSteps, "what padded steps hold changed the bonus"),
+    ("padding", broken.TrainsOnPaddedSteps, "what padded steps hold changed the losses"),
+    ("padding", broken.PaysPaddedSteps, "a padded step was paid"),
+    ("empty rollout", broken.PaysPaddedSteps, "without a valid step was paid"),
+    ("empty rollout", broken.TrainsOnNothing, "without a valid step was trained on"),
+    ("empty rollout", broken.RemembersEmptyRollouts, "changed what came after it"),
+    ("bad rollout", broken.PaysForNaN, "was paid without an error"),
+    ("bad rollout", broken.ChangesBeforeItChecks, "was refused, but mean had changed"),
+    ("state", broken.ForgetsItsMean, "loaded into a fresh reward, training went on differently"),
+    ("state", broken.ForgetsItsMetrics, r"metrics\(\) differ"),
+    ("state", broken.CannotBeLoadedWhenUsed, "RuntimeError was raised: .*memory"),
+    ("state", broken.LoadsOnlyAPart, "just loaded into a fresh reward, mean differ"),
+    ("end of episodes", broken.EndsEpisodesTwice, r"end_episodes\(\) with no episode running changed mean"),
+    ("frozen parameters", broken.TrainsInCompute, r"compute changed the parameters model\.weight"),
+    ("frozen parameters", broken.ChangesFrozenParameters, r"update changed random\.weight, which are frozen"),
+    ("frozen parameters", broken.FrozenBatchNorm, r"random\.1\.running_mean"),
+    ("device", broken.CachesItsDevice, "place would stay behind"),
+    ("device", broken.CachesItsDevicesName, "place would stay behind"),
+    ("device", broken.KeepsTensorsInAList, r"history\['paid'\]\[0\], .* would stay behind"),
+    ("device", broken.SaysAnotherDevice, r"after \.to\('meta'\) the device is cpu"),
+    ("normalize", broken.IgnoresNormalize, "did not divide by the running standard deviation"),
+    ("parameters", broken.IgnoresAParameter, r"scale = 1\.0 could be changed without any effect"),
+    *((name, broken.Breaks, "RuntimeError was raised: out of order") for name in CHECKS if name != "bad rollout"),
+]
+
+
+@pytest.mark.parametrize(("name", "check"), reward_checks())
+def test_a_sound_reward_passes(name: str, check: Any) -> None:
+    check(broken.Sound)
+
+
+@pytest.mark.parametrize(("name", "reward", "message"), CAUGHT)
+def test_a_broken_reward_is_caught_by_its_check(name: str, reward: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=rf"(?s)^{name}: .*{message}"):
+        CHECKS[name](reward)
+
+
+def test_every_check_is_seen_to_fail() -> None:
+    assert {name for name, _, _ in CAUGHT} == set(CHECKS)
+
+
+def test_all_broken_contracts_are_listed_at_once() -> None:
+    with pytest.raises(AssertionError) as raised:
+        check_reward(broken.PaysPaddedSteps)
+    lines = str(raised.value).splitlines()
+    assert lines[0].endswith(f"of {len(CHECKS)} contracts are broken:")
+    assert [line.split(":")[0] for line in lines[1:]].count("- padding") == 1
+    assert len(lines) - 1 == int(lines[0].split()[0])
+
+
+def test_names_are_those_of_pytest() -> None:
+    assert all(check.__name__.startswith("check_") and check.__doc__ for check in CHECKS.values())
+
+
+def test_the_global_generator_is_given_back() -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    with pytest.raises(AssertionError):
+        CHECKS["determinism"](broken.WeightsFromTheGlobalGenerator)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_factory_must_make_a_reward() -> None:
+    with pytest.raises(AssertionError, match="shape: the factory returned a int; right would be an IntrinsicReward"):
+        CHECKS["shape"](lambda *_: 3)
+
+
+class TestParameters:
+    def test_a_seed_is_checked_where_it_is_named(self) -> None:
+        seed = {"seed": {"seed": 1}}
+        CHECKS["parameters"](broken.Sound, parameters=seed)
+        CHECKS["parameters"](broken.IgnoresItsSeed)
+        with pytest.raises(AssertionError, match="seed = 0 could be changed without any effect"):
+            CHECKS["parameters"](broken.IgnoresItsSeed, parameters=seed)
+
+    def test_values_that_show_an_effect_can_be_given(self) -> None:
+        CHECKS["parameters"](REVD, parameters={"memory_size": {"memory_size": 4, "boundary": "episode"}})
+        with pytest.raises(AssertionError, match="memory_size = 10000 could be changed"):
+            CHECKS["parameters"](REVD, parameters={"memory_size": {"memory_size": 4}})
+
+    def test_names_must_be_fields(self) -> None:
+        with pytest.raises(AssertionError, match=r"parameters names \['size'\]; right would be fields of SoundConfig"):
+            CHECKS["parameters"](broken.Sound, parameters={"size": {"size": 3}})
+        with pytest.raises(AssertionError, match=r"parameters\['scale'\] is {}; right would be a value of scale"):
+            CHECKS["parameters"](broken.Sound, parameters={"scale": {}})
+
+    def test_values_out_of_range_show_nothing(self) -> None:
+        with pytest.raises(AssertionError, match="k = 3 could be changed without any effect"):
+            CHECKS["parameters"](REVD, parameters={"k": {"k": 2, "alpha": 2.0}})
+
+    def test_a_type_without_known_values_needs_one(self) -> None:
+        with pytest.raises(AssertionError, match="prefix = 'a' could be changed"):
+            CHECKS["parameters"](broken.Named)
+        CHECKS["parameters"](broken.Named, parameters={"prefix": {"prefix": "other"}})
+
+
+def test_states_differ_by_name_shape_type_and_value_but_not_by_nan() -> None:
+    state = {"a": torch.tensor([1.0, torch.nan])}
+    assert differences(state, {"a": state["a"].clone()}) == []
+    for other in (torch.tensor([1.0]), torch.tensor([1, 0]), torch.tensor([2.0, torch.nan])):
+        assert differences(state, {"a": other}) == ["a"]
+    assert differences(state, {"b": state["a"]}) == ["a", "b"]
+
+
+class TestOnADevice:
+    """What runs where there is a GPU, run on the CPU."""
+
+    def check(self, reward: Any) -> None:
+        subject = Subject(factory=reward, observation_space=BOX, action_space=DISCRETE)
+        _check_on(subject, torch.device("cpu"))
+
+    def test_a_sound_reward_passes(self) -> None:
+        self.check(broken.Sound)
+
+    def test_another_device_or_another_bonus_is_caught(self) -> None:
+        class Elsewhere(broken.Sound):
+            @property
+            def device(self) -> torch.device:
+                return torch.device("meta") if int(self.calls) else super().device
+
+        with pytest.raises(AssertionError, match=r"the bonus is on cpu; right would be reward\.device, meta"):
+            self.check(Elsewhere)
+        with pytest.raises(AssertionError, match="the bonus on cpu differs from that on the CPU"):
+            self.check(broken.SharesAGenerator)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Discrete(6), spaces.MultiBinary(5), spaces.Dict({"a": BOX, "b": spaces.Box(0, 255, (4, 4), "uint8")})],
+    ids=lambda space: type(space).__name__,
+)
+def test_other_spaces_can_be_given(space: Any) -> None:
+    check_reward(lambda *arguments: REVD(*arguments, embedding_size=8), observation_space=space, action_space=BOX)
+
+
+def test_rewards_that_need_long_rollouts_get_them() -> None:
+    check_reward(lambda *arguments: REVD(*arguments, embedding_size=8, k=20))
+
+
+def test_a_reward_that_accepts_no_length_is_asked_with_the_longest() -> None:
+    with pytest.raises(AssertionError, match="ValueError was raised: k = 1000 neighbours"):
+        CHECKS["shape"](lambda *arguments: REVD(*arguments, embedding_size=8, k=1_000))
