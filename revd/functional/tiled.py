@@ -24,7 +24,7 @@ from revd.functional.workspace import Workspace
 TILE_ELEMENTS = 1_048_576
 TILE_ELEMENTS_ON_GPU = 33_554_432
 #: … but at least so many rows against all columns, since a product of a few rows is slow.
-TILE_ROWS = 128
+TILE_ROWS = 256
 #: Candidates beyond the k asked for: the more, the fewer points must be searched directly.
 SPARE = 3
 #: Numbers in a line of the processor's cache.
