@@ -24,7 +24,10 @@ Pair: TypeAlias = tuple[Tensor, Tensor]
 Form: TypeAlias = Callable[[Tensor, Tensor], Pair]
 
 K = 5
-SHAPES = {"cpu": [(10, 256), (1, 2048), (10, 2048), (1, 27_000)], "cuda": [(10, 256), (10, 2048), (1024, 256), (1, 27_000)]}
+SHAPES = {
+    "cpu": [(10, 256), (1, 2048), (10, 2048), (1, 27_000)],
+    "cuda": [(10, 256), (10, 2048), (1024, 256), (1, 27_000)],
+}
 DIMENSION = 128
 #: Rows whose error is measured.
 CHECKED = 200
@@ -233,7 +236,7 @@ def flash_knn(x: Tensor, y: Tensor) -> Pair:
 def gemm(x: Tensor, y: Tensor) -> Pair:
     """The two products, tile by tile into one buffer; nothing is selected."""
     n = x.shape[1]
-    step = max(64, tiled.TILE_ELEMENTS // n) if x.device.type == "cpu" else max(1, TILE // n)
+    step = max(tiled.TILE_ROWS, tiled.TILE_ELEMENTS // n) if x.device.type == "cpu" else max(1, TILE // n)
     buffer = x.new_empty(step if step < n else len(x) * n, n)
     for columns in (x, y):
         if step >= n:

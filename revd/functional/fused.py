@@ -14,14 +14,16 @@ import triton
 from torch import Tensor
 
 from revd.functional import kernels
-from revd.functional.rounding import bfloat16x3_bound, direct_slack
+from revd.functional.rounding import bfloat16x3_bound, direct_slack, underflow
 from revd.functional.targets import Target
 
 #: Rows and columns of a tile. A class of columns is what has the same place in every tile.
 ROWS = 64
 COLUMNS = 64
-#: Numbers of a row or column that are loaded at once, at most.
+#: Numbers of a row or column that are loaded at once, at most; of longer ones fewer, for both halves of rows and
+#: columns must fit into the shared memory of consumer GPUs, 99 KiB.
 CHUNK = 128
+LONG_CHUNK = 64
 #: Candidates beyond the k asked for.
 SPARE = 3
 #: More neighbours than this would not fit into registers.
@@ -37,11 +39,14 @@ HEADER = 1024
 SAMPLE = 64
 
 
-def can_search(targets: Sequence[Target], k: int) -> bool:
-    """Whether the kernels are made for this: one or two targets, own points in the first, k and m not too large."""
+def can_search(shape: tuple[int, ...], targets: Sequence[Target], k: int) -> bool:
+    """Whether the kernels are made for this: one or two targets, own points in the first, sizes that they can count."""
+    batches, n, d = shape
     widest = max(target.columns.shape[1] for target in targets)
     itself = any(target.within or target.own is not None for target in targets[1:])
-    return len(targets) <= 2 and not itself and k <= LARGEST_K and 0 < widest <= COLUMNS << TILE_BITS[-1]
+    countable = max(len(targets) * batches * n, (widest + COLUMNS) * _padded(d)) < 2**31
+    few = len(targets) <= 2 and k <= LARGEST_K and 0 < widest <= COLUMNS << TILE_BITS[-1]
+    return few and countable and not itself
 
 
 def nearest(x: Tensor, targets: Sequence[Target], k: int) -> list[Tensor]:
@@ -64,8 +69,8 @@ def search(x: Tensor, targets: Sequence[Target], k: int) -> Found:
     x = x.contiguous()
     y = [target.columns.contiguous() for target in targets]
     m = [columns.shape[1] for columns in y]
-    width = _multiple(max(m), COLUMNS)
-    padded = max(16, triton.next_power_of_2(d)) if d <= CHUNK else _multiple(d, CHUNK)
+    width = triton.cdiv(max(m), COLUMNS) * COLUMNS
+    padded = _padded(d)
     slots = len(targets) * batches
     visible = _visible(targets, batches, n)
     own = None if targets[0].own is None else targets[0].own.to(torch.int32).contiguous()
@@ -75,7 +80,7 @@ def search(x: Tensor, targets: Sequence[Target], k: int) -> Found:
     partial = x.new_empty(PROGRAMS * triton.next_power_of_2(k))
     candidates = k + SPARE + 1
     points: dict[str, Any] = {"y0": y[0], "y1": y[-1], "batches": batches, "m0": m[0], "m1": m[-1], "d": d}
-    shape: dict[str, Any] = {"PADDED": padded, "CHUNK": min(padded, CHUNK), "HEADER": HEADER}
+    shape: dict[str, Any] = {"PADDED": padded, "CHUNK": padded if d <= CHUNK else LONG_CHUNK, "HEADER": HEADER}
     rows: dict[str, Any] = {
         "x": x,
         "visible": visible,
@@ -108,6 +113,7 @@ def search(x: Tensor, targets: Sequence[Target], k: int) -> Found:
             **columns._asdict(),
             width=width,
             error=bfloat16x3_bound(d),
+            underflow=underflow(d),
             slack=direct_slack(d),
             CANDIDATES=candidates,
             SLOTS=triton.next_power_of_2(candidates),
@@ -168,5 +174,8 @@ def _tile_bits(tiles: int) -> int:
     return next(bits for bits in TILE_BITS if tiles <= 1 << bits)
 
 
-def _multiple(number: int, of: int) -> int:
-    return -(-number // of) * of
+def _padded(dimension: int) -> int:
+    """Dimensions with which tensor cores can work."""
+    if dimension <= CHUNK:
+        return max(16, 1 << (dimension - 1).bit_length())
+    return -(-dimension // LONG_CHUNK) * LONG_CHUNK

@@ -27,7 +27,7 @@ def _rounded(values):
 
 @triton.jit
 def _halves(values):
-    """A float32 as the sum of two bfloat16, to a relative error of 2^-18."""
+    """A float32 as the sum of two bfloat16, to a relative error of 2^-17."""
     high = _rounded(values)
     return high.to(tl.bfloat16), _rounded(values - high).to(tl.bfloat16)
 
@@ -149,6 +149,7 @@ def search(
     width,
     d,
     error,
+    underflow,
     slack,
     K: tl.constexpr,
     CANDIDATES: tl.constexpr,
@@ -268,7 +269,7 @@ def search(
         squared = tl.where(slots[None, :] == first[:, None], float("inf"), squared)
         tl.store(out + (slot * n + rows) * K + rank, tl.sqrt(kth), mask=rows < n)
     size = tl.sqrt(row_square) + tl.sqrt(tl.max(largest, axis=0))
-    bound = error * size * size
+    bound = error * size * size + underflow
     proven = (outside - bound >= kth * slack) | (kth == 0) | (outside == float("inf"))
     # Where numbers overflow or are NaN, the products say nothing.
     proven = proven & (row_square + bound < float("inf"))

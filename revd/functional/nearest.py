@@ -22,16 +22,16 @@ def nearest(x: Tensor, targets: Sequence[Target], k: int) -> list[Tensor]:
     """Distances from the points of x, (b, n, d), to their k nearest in each target, (b, n, k), ascending."""
     # Autocast would compute the products in half precision, of which the error bound knows nothing.
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-        found: list[Tensor] = backend(x.device, targets, k).nearest(x, targets, k)
+        found: list[Tensor] = backend(x.device, x.shape, targets, k).nearest(x, targets, k)
         return found
 
 
-def backend(device: torch.device, targets: Sequence[Target], k: int) -> ModuleType:
-    """Who searches on a device: `fused` or `tiled`."""
+def backend(device: torch.device, shape: tuple[int, ...], targets: Sequence[Target], k: int) -> ModuleType:
+    """Who searches from points of a shape, (b, n, d), on a device: `fused` or `tiled`."""
     if device.type == "cuda" and _triton_works(device):
         from revd.functional import fused
 
-        if fused.can_search(targets, k):
+        if fused.can_search(shape, targets, k):
             return fused
     return tiled
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from revd.functional.nearest import nearest as search
 from revd.functional.targets import Target
 
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 
 def neighbor_distances(
     x: Tensor,
@@ -24,7 +26,8 @@ def neighbor_distances(
     """Euclidean distances from each point to its k nearest neighbours, ascending.
 
     Args:
-        x: Points, (..., n, d). Any floating type; computed and returned in float32.
+        x: Points, (..., n, d). Any floating type; rounded to float32, in which distances are computed and returned.
+            Below 1e-19 their squares are too small for it, and they lose digits.
         y: Where to look for neighbours, (..., m, d) with the batch dimensions of `x`. None searches `x` itself and
             leaves each point's own entry out; a duplicate of it in another row is a neighbour at distance 0.
         k: Number of neighbours.
@@ -103,13 +106,9 @@ def visible_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor, own: Ten
     x = _points("x", x)
     y = _points("y", y, like=x)
     _check_count(k)
-    for name, numbers in (("visible", visible), ("own", visible if own is None else own)):
-        if numbers.shape != x.shape[:-1]:
-            raise ValueError(f"{name} must have shape {tuple(x.shape[:-1])}, got {tuple(numbers.shape)}")
     found = min(k, y.shape[-2])
-    limits, itself = (
-        None if numbers is None else numbers.reshape(-1, x.shape[-2]).to(x.device) for numbers in (visible, own)
-    )
+    limits = _per_point("visible", visible, x, largest=y.shape[-2])
+    itself = None if own is None else _per_point("own", own, x, largest=y.shape[-2] - 1)
     nearest = x.new_full((*x.shape[:-1], k), torch.inf)
     if found > 0:
         distances = search(_flat(x), [Target(_flat(y), visible=limits, own=itself)], found)[0]
@@ -143,8 +142,10 @@ def _visible(x_counts: Tensor | None, y_counts: Tensor | None, n: int, m: int, d
 def _points(name: str, points: Tensor, like: Tensor | None = None, of: str = "x") -> Tensor:
     """`points` as float32 (..., n, d), checked against the batch and dimension of `like`, the argument `of`."""
     points = torch.as_tensor(points)
-    if points.ndim < 2:
-        raise ValueError(f"{name} must have shape (..., n, d), got {tuple(points.shape)}")
+    if points.ndim < 2 or points.shape[-1] == 0:
+        raise ValueError(f"{name} must have shape (..., n, d) with d of at least 1, got {tuple(points.shape)}")
+    if points.is_complex():
+        raise ValueError(f"{name} must be real, got {points.dtype}")
     if like is not None and (points.shape[:-2], points.shape[-1]) != (like.shape[:-2], like.shape[-1]):
         raise ValueError(
             f"{name} must share batch dimensions and d with {of}, which is {tuple(like.shape)}; "
@@ -158,15 +159,31 @@ def _lengths(name: str, lengths: Tensor | None, points: Tensor) -> Tensor | None
     if lengths is None:
         return None
     lengths = torch.as_tensor(lengths, device=points.device)
-    if lengths.shape != points.shape[:-2] or lengths.is_floating_point():
+    if lengths.shape != points.shape[:-2] or lengths.dtype not in _INTEGERS:
         raise ValueError(
             f"{name} must be integers of shape {tuple(points.shape[:-2])}, got {lengths.dtype} {tuple(lengths.shape)}"
         )
-    shortest, longest = (int(lengths.min()), int(lengths.max())) if lengths.numel() else (0, 0)
-    if shortest < 0 or longest > points.shape[-2]:
-        raise ValueError(f"{name} must lie in 0 … {points.shape[-2]}, got {shortest} … {longest}")
+    shortest, _ = _check_range(name, lengths, points.shape[-2])
     # Where every row counts, nothing needs to be hidden.
     return None if shortest == points.shape[-2] else lengths.reshape(-1)
+
+
+def _per_point(name: str, numbers: Tensor, points: Tensor, *, largest: int) -> Tensor:
+    """Numbers of the points' rows, flattened to (b, n), checked: what is out of range would be read out of bounds."""
+    if numbers.shape != points.shape[:-1] or numbers.dtype not in _INTEGERS:
+        shape = tuple(points.shape[:-1])
+        raise ValueError(f"{name} must be integers of shape {shape}, got {numbers.dtype} {tuple(numbers.shape)}")
+    _check_range(name, numbers, largest)
+    return numbers.reshape(-1, points.shape[-2]).to(points.device)
+
+
+def _check_range(name: str, numbers: Tensor, largest: int) -> tuple[int, int]:
+    """The smallest and the largest of the numbers, which must not leave 0 … largest."""
+    # Both in one tensor, so that a GPU is waited for once.
+    least, most = torch.stack(numbers.aminmax()).tolist() if numbers.numel() else (0, 0)
+    if least < 0 or most > largest:
+        raise ValueError(f"{name} must lie in 0 … {largest}, got {least} … {most}")
+    return least, most
 
 
 def _check_k(k: int, available: int, what: str) -> None:
@@ -176,9 +193,10 @@ def _check_k(k: int, available: int, what: str) -> None:
 
 
 def _check_count(k: int) -> None:
-    if not isinstance(k, int) or k < 1:
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
         raise ValueError(f"k must be an integer of at least 1, got {k!r}")
 
 
 def _flat(points: Tensor) -> Tensor:
-    return points.reshape(-1, *points.shape[-2:])
+    """(b, n, d), whatever the batch dimensions are."""
+    return points[None] if points.ndim == 2 else points.flatten(0, -3)

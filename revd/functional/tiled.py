@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from revd.functional.rounding import direct_slack, float32_bound
+from revd.functional.rounding import direct_slack, float32_bound, underflow
 from revd.functional.selection import smallest, sorted_rows
 from revd.functional.targets import Target
 from revd.functional.workspace import Workspace
@@ -85,14 +85,20 @@ class _Columns(NamedTuple):
     def of(cls, target: Target, batch: slice, width: int) -> _Columns:
         points = target.columns[batch]
         m = points.shape[1]
-        if target.visible is not None:
-            # Padding may hold anything; columns that no row sees must not reach the mean.
-            hidden = torch.arange(m, device=points.device) >= target.visible[batch].amax(dim=1, keepdim=True)
-            points = points.masked_fill(hidden[..., None], 0.0)
-        center = points.mean(dim=1, keepdim=True)
+        hidden = None
+        if target.visible is None:
+            center = points.mean(dim=1, keepdim=True)
+        else:
+            # Padding may hold anything; columns that no row sees must reach neither the mean nor the largest norm.
+            counts = target.visible[batch].amax(dim=1)[:, None, None]
+            hidden = torch.arange(m, device=points.device)[:, None] >= counts
+            points = points.masked_fill(hidden, 0.0)
+            center = points.sum(dim=1, keepdim=True) / counts.clamp(min=1)
         centred = points.new_empty(len(points), width, points.shape[-1])
         torch.sub(points, center, out=centred[:, :m])
         centred[:, m:] = 0.0
+        if hidden is not None:
+            centred[:, :m].masked_fill_(hidden, 0.0)
         square = _squared_norm(centred)
         largest = square.amax(dim=-1, keepdim=True).sqrt()
         square[:, m:] = torch.inf
@@ -129,8 +135,9 @@ class _Hidden(NamedTuple):
 
 
 def _direct(x: Tensor, y: Tensor, k: int, hidden: _Hidden) -> Tensor:
-    """All distances from direct differences."""
+    """All distances from direct differences; a NaN is nobody's neighbour."""
     distances = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    distances.masked_fill_(distances.isnan(), torch.inf)
     return hidden.hide(distances).topk(k, dim=-1, largest=False, sorted=True).values
 
 
@@ -145,11 +152,10 @@ def _certified(x: Tensor, y: _Columns, groups: int, k: int, hidden: _Hidden, wor
     chosen = smallest(hidden.hide(product), square, k + SPARE, groups, workspace)
     distances = _differences(x, y.points, chosen.columns, workspace).masked_fill_(~chosen.found, torch.inf)
     distances = sorted_rows(distances)[..., :k]
-    kth = distances[..., -1].square()
-    error = float32_bound(dimension) * (square.sqrt() + y.largest).square()
-    proven = (chosen.outside - error >= kth * direct_slack(dimension)) | (kth == 0)
-    # Where numbers overflow or are NaN, the product says nothing.
-    proven &= (square + error).isfinite()
+    kth = distances[..., -1]
+    error = float32_bound(dimension) * (square.sqrt() + y.largest).square() + underflow(dimension)
+    # Where numbers overflow or are NaN, the left side is NaN and nothing is proven.
+    proven = (chosen.outside - error >= kth.square() * direct_slack(dimension)) | (kth == 0)
     return _search_rows(distances, ~proven, x, y.points, hidden)
 
 

@@ -13,12 +13,13 @@ class Workspace:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.buffers: dict[str, Tensor] = {}
+        self.buffers: dict[tuple[str, torch.dtype], Tensor] = {}
 
     def take(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """A tensor of that shape with anything in it, which the next one of that name overwrites."""
         size = math.prod(shape)
-        buffer = self.buffers.get(name)
+        key = (name, dtype)
+        buffer = self.buffers.get(key)
         if buffer is None or buffer.numel() < size:
-            buffer = self.buffers[name] = torch.empty(size, dtype=dtype, device=self.device)
+            buffer = self.buffers[key] = torch.empty(size, dtype=dtype, device=self.device)
         return buffer[:size].view(shape)

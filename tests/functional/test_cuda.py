@@ -8,9 +8,13 @@ from hypothesis import given, settings
 from torch.profiler import ProfilerActivity, profile
 
 import revd
-from revd.functional import fused, tiled
+from revd.functional import tiled
 from revd.functional.targets import Target
 from tests.support.clouds import KINDS, assert_exact, clouds, searches
+
+pytest.importorskip("triton", reason="Triton is not made for this system")
+
+from revd.functional import fused
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU, which this machine has not")
 
@@ -22,7 +26,7 @@ def on_gpu(target: Target) -> Target:
 
 
 # Few dimensions and k: each pair compiles its own kernels.
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=80, deadline=None)
 @given(search=searches(n=300, m=700, d=(1, 128, 300), k=(1, 5, 32)))
 def test_every_distance_is_that_of_a_direct_search(search):
     x, targets, k = search[0].cuda(), [on_gpu(target) for target in search[1]], search[2]
@@ -57,9 +61,19 @@ def test_reduced_precision_of_products_changes_nothing(kind):
     assert_exact(fused.nearest(x, [target], 3)[0], x, target, 3)
 
 
-def test_the_error_bound_holds_by_a_wide_margin():
-    """What tensor cores make of the products, seen through rows that only an exact search gets right."""
-    x = clouds("walk", 2000, 128, 0).cuda()
+@pytest.mark.parametrize("d", [1, 4, 32, 128, 300])
+@pytest.mark.parametrize("k", [1, 5])
+def test_numbers_whose_halves_leave_the_largest_residue(d, k):
+    """The points are columns themselves, and products see them as far away as k + 4 others."""
+    x = torch.full((1, 1, d), 1 + 2**-8 - 2**-17 - 2**-23, device="cuda")
+    half = torch.cat([x, torch.ones_like(x).expand(1, k + 4, d), 0.5 * torch.ones_like(x).expand(1, 27 - k, d)], dim=1)
+    target = Target(torch.cat([half, -half], dim=1))
+    assert_exact(fused.nearest(x, [target], k)[0], x, target, k)
+
+
+@pytest.mark.parametrize("d", [32, 128])
+def test_most_rows_of_a_walk_are_proven(d):
+    x = clouds("walk", 2000, d, 0).cuda()
     found = fused.search(x, [Target(x, within=True)], 5)
     assert_exact(found.distances[0], x, Target(x, within=True), 5)
     assert int(found.unproven) < 200

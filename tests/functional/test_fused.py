@@ -11,9 +11,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from revd.functional import fused, kernels
 from revd.functional.targets import Target
 from tests.support.clouds import assert_exact, clouds, exact, searches
+
+pytest.importorskip("triton", reason="Triton is not made for this system")
+
+from revd.functional import fused, kernels
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU the kernels themselves are tested")
 
@@ -22,7 +25,7 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU the 
 @given(search=searches(n=70, m=100, d=(1, 3, 16, 130), k=(1, 2, 5, 8)))
 def test_every_distance_is_that_of_a_direct_search(search):
     x, targets, k = search
-    assert fused.can_search(targets, k)
+    assert fused.can_search(x.shape, targets, k)
     for target, found in zip(targets, fused.nearest(x, targets, k), strict=True):
         assert_exact(found, x, target, k)
 
@@ -56,6 +59,16 @@ def test_points_without_a_proof_are_searched_again(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(kernels, "search_again", Nothing())
     error = fused.nearest(x, [target], 3)[0].numpy() / exact(x, target, 3) - 1
     assert np.abs(error).max() > 1e-3, "without the second search they come out wrong"
+
+
+@pytest.mark.parametrize("d", [1, 4, 32])
+@pytest.mark.parametrize("k", [1, 5])
+def test_numbers_whose_halves_leave_the_largest_residue(d, k):
+    """The point is a column itself, and products see it as far away as k + 4 others."""
+    x = torch.full((1, 1, d), 1 + 2**-8 - 2**-17 - 2**-23)
+    half = torch.cat([x, torch.ones(1, k + 4, d), torch.full((1, 27 - k, d), 0.5)], dim=1)
+    target = Target(torch.cat([half, -half], dim=1))
+    assert_exact(fused.nearest(x, [target], k)[0], x, target, k)
 
 
 def test_neighbours_of_one_class_are_searched_again():

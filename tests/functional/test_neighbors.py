@@ -240,6 +240,21 @@ def test_visible_distances_without_batch() -> None:
     assert found.tolist() == [[torch.inf, torch.inf], [1, torch.inf], [4, 5]]
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0, 3), (0, 4, 3)])
+def test_no_points_have_no_neighbours(shape: tuple[int, ...]) -> None:
+    others = torch.zeros(*shape[:-2], 5, 3)
+    assert neighbor_distances(torch.zeros(shape), others, k=2).shape == (*shape[:-1], 2)
+
+
+def test_compiled_code_may_search() -> None:
+    x = randn(60, 3)
+    compiled = torch.compile(lambda points: 2 * neighbor_distances(points, k=2), backend="eager")
+    assert torch.equal(compiled(x), 2 * neighbor_distances(x, k=2))
+
+
+SEEN = torch.zeros(2, 6, dtype=torch.int64)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -247,7 +262,7 @@ def test_visible_distances_without_batch() -> None:
         (lambda x: neighbor_distances(x, k=6), "k = 6 .* only 5 points of x besides each itself"),
         (lambda x: neighbor_distances(x[:, :0], k=1), "only 0 points"),
         (lambda x: neighbor_distances(x, x[:, :4], k=5), "k = 5 .* only 4 points of y"),
-        (lambda x: neighbor_distances(x[0, 0], k=1), r"x must have shape \(..., n, d\), got \(3,\)"),
+        (lambda x: neighbor_distances(x[0, 0], k=1), r"x must have shape \(..., n, d\) .*, got \(3,\)"),
         (lambda x: neighbor_distances(x, x[0], k=1), r"y must share batch dimensions and d with x, .*got \(6, 3\)"),
         (lambda x: neighbor_distances(x, x[..., :2], k=1), "y must share batch dimensions and d"),
         (lambda x: neighbor_distances(x, k=1, y_lengths=torch.tensor([1, 1])), "y_lengths was given without y"),
@@ -255,8 +270,16 @@ def test_visible_distances_without_batch() -> None:
         (lambda x: neighbor_distances(x, k=1, x_lengths=torch.tensor([1.0, 2.0])), "x_lengths must be integers"),
         (lambda x: neighbor_distances(x, k=1, x_lengths=torch.tensor([1, 7])), r"x_lengths must lie in 0 … 6, got 1"),
         (lambda x: neighbor_distances(x, x, k=1, y_lengths=torch.tensor([-1, 2])), "y_lengths must lie in 0 … 6"),
-        (lambda x: visible_distances(x, x, k=0, visible=torch.zeros(2, 6)), "k must be an integer of at least 1"),
-        (lambda x: visible_distances(x, x, k=1, visible=torch.zeros(2)), r"visible must have shape \(2, 6\)"),
+        (lambda x: neighbor_distances(x, k=1, x_lengths=torch.tensor([True, False])), "x_lengths must be integers"),
+        (lambda x: neighbor_distances(x[..., :0], k=1), r"x must have shape .* d of at least 1, got \(2, 6, 0\)"),
+        (lambda x: neighbor_distances(x.to(torch.complex64), k=1), "x must be real, got torch.complex64"),
+        (lambda x: neighbor_distances(x, k=True), "k must be an integer of at least 1, got True"),
+        (lambda x: visible_distances(x, x, k=0, visible=SEEN), "k must be an integer of at least 1"),
+        (lambda x: visible_distances(x, x, k=1, visible=SEEN[0]), r"visible must be integers of shape \(2, 6\)"),
+        (lambda x: visible_distances(x, x, k=1, visible=SEEN + 0.5), "visible must be integers"),
+        (lambda x: visible_distances(x, x, k=1, visible=SEEN + 7), "visible must lie in 0 … 6, got 7 … 7"),
+        (lambda x: visible_distances(x, x, k=1, visible=SEEN, own=SEEN - 1), "own must lie in 0 … 5, got -1 … -1"),
+        (lambda x: visible_distances(x, x, k=1, visible=SEEN, own=SEEN + 6), "own must lie in 0 … 5, got 6 … 6"),
     ],
 )
 def test_errors_name_the_argument_and_what_would_be_valid(call: Any, message: str) -> None:

@@ -65,6 +65,30 @@ def test_nothing_is_nearer_than_a_duplicate(monkeypatch):
     assert sum(counts) == 0
 
 
+@pytest.mark.parametrize("hidden", ["last", "half", "future"])
+def test_hidden_columns_take_no_proof_away(hidden, monkeypatch):
+    """Near-duplicates far from the origin: a hidden column must not stand there."""
+    counts = searched_again(monkeypatch)
+    x = clouds("walk", 500, 64, 0)
+    limits = {
+        "last": torch.full((2, 500), 499),
+        "half": torch.full((2, 500), 250),
+        "future": torch.arange(500) + 0 * x[..., 0],
+    }
+    target = Target(x, limits[hidden].long().expand(2, 500), within=True)
+    assert_exact(tiled.nearest(x, [target], 3)[0], x, target, 3)
+    assert sum(counts) < 20
+
+
+@pytest.mark.parametrize("d", [1, 8])
+def test_what_underflows_proves_nothing(d, monkeypatch):
+    counts = searched_again(monkeypatch)
+    x = 1e-25 * clouds("spread", 100, d, 0)
+    found = tiled.nearest(x, [Target(x, within=True)], 1)[0]
+    assert not found.any(), "as a direct search has it: squares of such distances are 0 in float32"
+    assert sum(counts) == (200 if d == 1 else 0), "one number has a norm, and no square; several have neither"
+
+
 def test_less_precise_products_are_not_used(monkeypatch):
     counts = searched_again(monkeypatch)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
@@ -113,7 +137,9 @@ def test_a_nan_is_nobodys_neighbour(causal):
     x = clouds("spread", 100, 8, 0)
     x[:, 90] = torch.nan
     limits = torch.arange(100).expand(2, -1) if causal else torch.full((2, 100), 95)
-    found = tiled.nearest(x, [Target(x, limits, within=True)], 2)[0][:, :90].numpy()
+    found = tiled.nearest(x, [Target(x, limits, within=True)], 2)[0].numpy()
+    assert np.isinf(found[:, 90]).all()
+    found = found[:, :90]
     without = x.clone()
     without[:, 90] = 1e6
     np.testing.assert_allclose(found, exact(without, Target(without, limits, within=True), 2)[:, :90], rtol=1e-5)
