@@ -67,7 +67,7 @@ def folded(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> Convolution:
 
 
 def convolve(images: Tensor, convolution: Convolution) -> Tensor:
-    """`conv2d` that rounds alike on every device.
+    """`conv2d` in float32, on every device.
 
     On CUDA torch's default is TF32, which keeps 10 bits of the mantissa, and cuDNN may be set to choose its algorithm
     by a race. `conv2d` takes both from global flags that cannot be restored unseen, the function below it by argument.

@@ -49,7 +49,7 @@ def _search(x: Tensor, target: Target, k: int, workspace: Workspace) -> Tensor:
     certify = m > candidates and _product_is_precise(x.device)
     for b in range(0, batches, batch_step):
         batch = slice(b, b + batch_step)
-        columns = _Columns.of(target, batch, groups * size) if certify else None
+        columns = _Columns.of(target, batch, groups * size, workspace) if certify else None
         for r in range(0, n, row_step):
             rows = slice(r, min(r + row_step, n))
             hidden = _Hidden.of(target, batch, rows)
@@ -82,7 +82,7 @@ class _Columns(NamedTuple):
     largest: Tensor
 
     @classmethod
-    def of(cls, target: Target, batch: slice, width: int) -> _Columns:
+    def of(cls, target: Target, batch: slice, width: int, workspace: Workspace) -> _Columns:
         points = target.columns[batch]
         m = points.shape[1]
         hidden = None
@@ -94,7 +94,7 @@ class _Columns(NamedTuple):
             hidden = torch.arange(m, device=points.device)[:, None] >= counts
             points = points.masked_fill(hidden, 0.0)
             center = points.sum(dim=1, keepdim=True) / counts.clamp(min=1)
-        centred = points.new_empty(len(points), width, points.shape[-1])
+        centred = workspace.take("centred columns", len(points), width, points.shape[-1])
         torch.sub(points, center, out=centred[:, :m])
         centred[:, m:] = 0.0
         if hidden is not None:
@@ -144,7 +144,7 @@ def _direct(x: Tensor, y: Tensor, k: int, hidden: _Hidden) -> Tensor:
 def _certified(x: Tensor, y: _Columns, groups: int, k: int, hidden: _Hidden, workspace: Workspace) -> Tensor:
     """Candidates from a matrix product, their distances from direct differences, and a proof for each row."""
     dimension = x.shape[-1]
-    centred = torch.sub(x, y.center, out=workspace.take("centred", *x.shape))
+    centred = torch.sub(x, y.center, out=workspace.take("centred rows", *x.shape))
     square = _squared_norm(centred)
     product = workspace.take("product", *x.shape[:2], y.centred.shape[1])
     torch.baddbmm(y.square[:, None], centred, y.centred.mT, alpha=-2, out=product)
