@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_TEMPORARY = re.compile(r"\.(\d+)\.(.+)")
+_TEMPORARY = re.compile(r"\.\d+\.(.+)")
 
 
 @contextmanager
@@ -18,8 +19,10 @@ def replacing(path: Path) -> Iterator[Path]:
     Gives another name to write to, and moves that file into place once it is complete and on disk.
 
     A reader finds the old file or the new one, and so does whoever comes after a crash or a power cut at any moment.
+    The other name is random and was free: a link that waits for us there would lead our bytes elsewhere.
     """
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    temporary = path.with_name(f".{secrets.randbits(63)}.{path.name}")
+    temporary.open("xb").close()
     try:
         yield temporary
         sync(temporary)
@@ -35,17 +38,24 @@ def write_whole(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory, and those above it that are not there; their names are on disk like those of files."""
+    new = [entry for entry in (path, *path.parents) if not entry.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for entry in new:
+        sync(entry.parent)
+
+
 def leftovers(directory: Path) -> list[Path]:
-    """Unfinished files that other processes left in a directory when they were killed."""
-    found = [(entry, _TEMPORARY.fullmatch(entry.name)) for entry in sorted(directory.glob(".*"))]
-    return [entry for entry, match in found if match is not None and int(match[1]) != os.getpid()]
+    """Unfinished files in a directory: those of killed processes, if nobody is writing there."""
+    return [entry for entry in sorted(directory.glob(".*")) if _TEMPORARY.fullmatch(entry.name)]
 
 
 def final_name(leftover: Path) -> str:
     """The name that an unfinished file was to get."""
     match = _TEMPORARY.fullmatch(leftover.name)
     assert match is not None
-    return match[2]
+    return match[1]
 
 
 def is_full_disk(error: BaseException) -> bool:

@@ -4,37 +4,57 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from revd.atomicfile import sync, write_whole
+
+
+class Limit(NamedTuple):
+    """How far the rows of a file are wanted: while the number in `column` does not exceed `largest`."""
+
+    column: str
+    largest: float
 
 
 class CsvFile:
     """Rows of named values. A name that appears later becomes a new column, empty in the rows before.
 
     Each row is written with one call and flushed, so that a killed process leaves at most its last row incomplete;
-    opening the file again drops such a row.
+    opening the file again drops such a row, and whatever else is damaged after the last good one.
 
     Args:
-        path: The file; an existing one is gone on with.
+        path: The file; an existing one is gone on with, and a ValueError names a damaged row among those that stay.
         columns: The first columns, in this order.
+        until: Rows beyond this are dropped.
+        before_replacing: Called before the file is replaced; may raise to prevent it.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str] = (),
+        *,
+        until: Limit | None = None,
+        before_replacing: Callable[[], None] | None = None,
+    ) -> None:
         self._path = path
+        self._before_replacing = before_replacing
         self._file: TextIO | None = None
-        self._columns, rows = _read(path)
+        self._columns, rows = _read(path, until)
         self._columns += [name for name in columns if name not in self._columns]
+        self.last = rows[-1] if rows else None
+        # Replaced even if nothing changes: what a process that lost the run still appends goes to the old file.
         self._rewrite(rows)
 
     def append(self, row: Mapping[str, object]) -> None:
         """Add a row; what is missing stays empty."""
         new = [name for name in row if name not in self._columns]
         if new:
+            rows = _read(self._path)[1]
             self._columns += new
-            self._rewrite(_read(self._path)[1])
+            self._rewrite(rows)
         assert self._file is not None
         self._file.write(_line([row.get(name) for name in self._columns]))
         self._file.flush()
@@ -43,36 +63,81 @@ class CsvFile:
         """Wait until all rows are on disk: then a power cut cannot take them back."""
         sync(self._path)
 
-    def keep_until(self, column: str, limit: float) -> None:
-        """Drop the rows in which `column` exceeds `limit`."""
-        rows = _read(self._path)[1]
-        self._rewrite([row for row in rows if self._number(row[column], column) <= limit])
-
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _number(self, cell: str, column: str) -> float:
-        try:
-            return float(cell)
-        except ValueError as error:
-            raise ValueError(f"{self._path} is damaged: a row has {column} {cell!r}, which is no number") from error
-
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
         lines = [_line(self._columns)] if self._columns else []
         lines += [_line([row.get(name, "") for name in self._columns]) for row in rows]
+        if self._before_replacing is not None:
+            self._before_replacing()
         self.close()
         write_whole(self._path, "".join(lines).encode())
         self._file = self._path.open("a", newline="", encoding="utf-8")
 
 
-def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and complete rows of a file, none if it does not exist."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    complete = text[: text.rfind("\n") + 1]
-    columns, *rows = [*csv.reader(io.StringIO(complete))] or [[]]
-    return columns, [dict(zip(columns, row, strict=True)) for row in rows if len(row) == len(columns)]
+def _read(path: Path, until: Limit | None = None) -> tuple[list[str], list[dict[str, str]]]:
+    """
+    Columns and rows of a file, none if it does not exist.
+
+    What comes after the last good row, or the last within the limit, is dropped unseen. Damage before it is an error.
+    """
+    text = path.read_bytes().decode(errors="replace") if path.exists() else ""
+    # After the last newline there is nothing, or a row that was cut off.
+    lines = [line + "\n" for line in text.split("\n")[:-1]]
+    columns = _cells(iter(lines[:1]))
+    if until is not None and len(lines) > 1 and until.column not in columns:
+        raise ValueError(f"{path} is damaged: its first line has no column {until.column!r}")
+    rows: list[dict[str, str]] = []
+    damaged: int | None = None
+    for number, cells in _rows(lines, len(columns)):
+        row = None if cells is None else dict(zip(columns, cells, strict=True))
+        place = None if row is None or until is None else _number(row[until.column])
+        if row is None or (until is not None and place is None):
+            damaged = damaged or number
+        elif until is None or (place is not None and place <= until.largest):
+            if damaged is not None:
+                raise ValueError(f"{path} is damaged: line {damaged} is no row of {len(columns)} values")
+            rows.append(row)
+    return columns, rows
+
+
+def _rows(lines: Sequence[str], width: int) -> Iterator[tuple[int, list[str] | None]]:
+    """The cells of all rows after the first line, with the numbers of their lines; None for what is no row."""
+    position = 1
+
+    def rest() -> Iterator[str]:
+        nonlocal position
+        while position < len(lines):
+            position += 1
+            yield lines[position - 1]
+
+    while position < len(lines):
+        start = position
+        cells = _cells(rest())
+        if len(cells) == width and not any("\0" in cell or "\ufffd" in cell for cell in cells):
+            yield start + 1, cells
+        else:
+            # A stray quotation mark makes one row of many lines, of which the others may be good.
+            position = start + 1
+            yield start + 1, None
+
+
+def _cells(lines: Iterator[str]) -> list[str]:
+    """The next row; empty if it makes no sense."""
+    try:
+        return next(csv.reader(lines, strict=True), [])
+    except csv.Error:
+        return []
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def _line(values: Sequence[object]) -> str:

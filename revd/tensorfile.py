@@ -48,7 +48,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
         raise ValueError(f"{path} is damaged: its content does not match its checksum")
     try:
         return tensors, dict(json.loads(text))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} was not written by revd: its values are {text[:80]!r}") from error
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from revd.atomicfile import final_name, is_full_disk, leftovers, replacing, write_whole
+from revd.atomicfile import final_name, is_full_disk, leftovers, make_directory, replacing, write_whole
 
 
 def break_while_replacing(path):
@@ -38,7 +38,8 @@ def test_bytes_are_on_disk_before_the_name_and_the_name_before_we_go_on(tmp_path
     monkeypatch.setattr(os, "fsync", lambda descriptor: done.append(os.readlink(f"/proc/self/fd/{descriptor}")))
     monkeypatch.setattr(os, "replace", replace)
     write_whole(tmp_path / "file", b"new")
-    assert done == [str(tmp_path / f".{os.getpid()}.file"), "renamed", str(tmp_path)]
+    assert [Path(done[0]).parent, final_name(Path(done[0]))] == [tmp_path, "file"]
+    assert done[1:] == ["renamed", str(tmp_path)]
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
@@ -76,10 +77,38 @@ def test_what_a_full_disk_is():
     assert not is_full_disk(ValueError("28"))
 
 
-def test_leftovers_are_those_of_other_processes(tmp_path):
+def test_leftovers_are_known_by_their_names(tmp_path):
+    with replacing(tmp_path / "new") as temporary:
+        assert leftovers(tmp_path) == [temporary]
+        assert final_name(temporary) == "new"
+    # In a container the process that died had the same id as the one that goes on.
     for name in (f".{os.getpid()}.mine", ".1.theirs.json", ".1.a.b", ".hidden", "plain", ".x.y"):
         (tmp_path / name).touch()
-    found = leftovers(tmp_path)
-    assert [path.name for path in found] == [".1.a.b", ".1.theirs.json"]
-    assert [final_name(path) for path in found] == ["a.b", "theirs.json"]
+    assert sorted(final_name(path) for path in leftovers(tmp_path)) == ["a.b", "mine", "theirs.json"]
     assert leftovers(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize("token", [str(os.getpid()), "7"])
+def test_a_link_under_the_other_name_is_not_followed(tmp_path, monkeypatch, token):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / f".{token}.file").symlink_to(victim)
+    monkeypatch.setattr("secrets.randbits", lambda bits: 7)
+    with pytest.raises(FileExistsError) if token == "7" else nullcontext():
+        write_whole(tmp_path / "file", b"new")
+    assert victim.read_text() == "mine"
+
+
+def test_files_get_the_usual_permissions(tmp_path):
+    (tmp_path / "plain").touch()
+    write_whole(tmp_path / "file", b"new")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_names_of_new_directories_are_on_disk_too(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    make_directory(tmp_path / "a" / "b")
+    assert sorted(synced) == [str(tmp_path), str(tmp_path / "a")]
+    make_directory(tmp_path / "a" / "b")
+    assert len(synced) == 2, "nothing new"

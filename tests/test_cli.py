@@ -1,8 +1,12 @@
 import json
+import os
 import runpy
 import shlex
+import signal
 import subprocess
 import sys
+import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -204,6 +208,44 @@ def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr("revd.experiments.run.train", interrupt)
     assert exit_code(["train", *SHORT]) == 130
     assert capsys.readouterr().err == "revd: stopped\n"
+
+
+def test_termination_is_an_interrupt(monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminate(config, report=None, trust=False):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    # If nobody listens, this process need not die of it.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    monkeypatch.setattr("revd.experiments.run.train", terminate)
+    try:
+        assert exit_code(["train", *SHORT]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err == "revd: stopped\n"
+
+
+def test_warnings_are_lines_of_ours(monkeypatch, capsys):
+    def warn(config, report=None, trust=False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("a checkpoint cannot be used", stacklevel=1)
+            warnings.warn("too old", DeprecationWarning, stacklevel=1)
+        return config.directory
+
+    before = warnings.formatwarning
+    # Undoes what pytest does to catch them.
+    monkeypatch.setattr(
+        "warnings._showwarnmsg_impl", lambda said: print(warnings._formatwarnmsg(said), file=sys.stderr)
+    )
+    monkeypatch.setattr("revd.experiments.run.train", warn)
+    cli.main(["train", *SHORT, "--no-progress"])
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "revd: a checkpoint cannot be used"
+    assert "DeprecationWarning: too old" in "".join(said[1:])
+    assert warnings.formatwarning is before
 
 
 def test_other_errors_keep_their_traceback(monkeypatch):

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from revd.csvfile import CsvFile
+from revd.csvfile import CsvFile, Limit
 
 
 def rows(path):
@@ -63,11 +63,69 @@ def test_a_file_cut_off_in_its_header_starts_anew(tmp_path):
     assert (tmp_path / "a.csv").read_text() == "steps\n1\n"
 
 
-def test_a_damaged_number_is_named_with_its_file(tmp_path):
+DAMAGE = [b"x,3", b"2", b"2,3,4", b"2,\xff", b"2,\0", b'"2,3', b'2,"3', b"2\r,3", b"", b"2," + b"x" * 200_000]
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
+def test_damage_before_the_limit_is_named_with_its_line(tmp_path, damage):
     path = tmp_path / "a.csv"
-    path.write_text("steps,b\n1,2\nx,3\n")
-    with closing(CsvFile(path)) as file, pytest.raises(ValueError, match=r"a\.csv is damaged: a row has steps 'x'"):
-        file.keep_until("steps", 5)
+    path.write_bytes(b"steps,b\n1,2\n" + damage + b"\n3,4\n")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"a\.csv is damaged: line 3 is no row of 2 values"):
+        CsvFile(path, until=Limit("steps", 5))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
+def test_damage_after_the_limit_goes_with_the_rows_there(tmp_path, damage):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"steps,b\n1,2\n2,3\n" + damage + b"\n6,4\n" + damage + b"\n7,8\n" + damage)
+    with closing(CsvFile(path, until=Limit("steps", 5))) as file:
+        assert file.last == {"steps": "2", "b": "3"}
+    assert path.read_text() == "steps,b\n1,2\n2,3\n"
+
+
+@pytest.mark.parametrize("header", [b"stebs,b", b"\xff", b"a\rb", b'"steps,b'])
+def test_a_damaged_header_is_named(tmp_path, header):
+    (tmp_path / "a.csv").write_bytes(header + b"\n1,2\n")
+    with pytest.raises(ValueError, match=r"a\.csv is damaged: its first line has no column 'steps'"):
+        CsvFile(tmp_path / "a.csv", until=Limit("steps", 5))
+
+
+def test_whoever_may_not_replace_the_file_does_not(tmp_path):
+    allowed = [True, False]
+
+    def check():
+        if not allowed.pop(0):
+            raise RuntimeError("not yours any more")
+
+    path = tmp_path / "a.csv"
+    with closing(CsvFile(path, ["steps"], before_replacing=check)) as file:
+        file.append({"steps": 1})
+        path.write_text("of another")
+        with pytest.raises(RuntimeError, match="not yours"):
+            file.append({"steps": 2, "loss": 3})
+    assert path.read_text() == "of another"
+
+
+def test_rows_of_one_who_still_has_the_old_file_do_not_arrive(tmp_path):
+    path = tmp_path / "a.csv"
+    with closing(CsvFile(path, ["steps"])) as old:
+        old.append({"steps": 1})
+        write(path, {"steps": 2})
+        old.append({"steps": 3})
+    assert path.read_text() == "steps\n1\n2\n"
+
+
+def test_opening_writes_once(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    write(path, {"steps": 1}, {"steps": 9})
+    replaced = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda *names: (replaced.append(names), real(*names)))
+    CsvFile(path, until=Limit("steps", 5)).close()
+    assert len(replaced) == 1
+    assert path.read_text() == "steps\n1\n"
 
 
 def test_rows_can_be_put_on_disk_for_good(tmp_path, monkeypatch):
@@ -81,8 +139,7 @@ def test_rows_can_be_put_on_disk_for_good(tmp_path, monkeypatch):
 def test_rows_can_be_taken_back(tmp_path):
     path = tmp_path / "a.csv"
     write(path, *({"steps": step} for step in (10, 20, 30)))
-    with closing(CsvFile(path)) as file:
-        file.keep_until("steps", 20)
+    with closing(CsvFile(path, until=Limit("steps", 20))) as file:
         file.append({"steps": 25})
     assert [row["steps"] for row in rows(path)] == ["10", "20", "25"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"], "nothing temporary is left"

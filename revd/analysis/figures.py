@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 
 from revd.analysis.curves import WINDOW, Band, band
@@ -109,6 +110,10 @@ def title_figure(body: SubFigure, title: str) -> None:
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure in the format that the name's ending says; equal figures give equal files."""
     undated = {"CreationDate": None} if path.suffix == ".pdf" else None
+    for text in figure.findobj(Text):
+        # A task may be called anything; a dollar sign in its name begins no formula.
+        assert isinstance(text, Text)
+        text.set_parse_math(False)
     # Type 42 keeps the text of a PDF text: it can be searched, and journals accept it.
     with mpl.rc_context({"pdf.fonttype": 42}):
         figure.savefig(path, dpi=200, metadata=undated)

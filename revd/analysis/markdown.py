@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 MISSING = "—"
 
+_ESCAPES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\|`[]"})
+
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: int = 0) -> list[str]:
     """Lines of a table whose last `numbers` columns are set to the right."""
@@ -42,5 +44,10 @@ def link(path: Path, page: Path) -> str:
     return quote(Path(os.path.relpath(path, page.parent)).as_posix())
 
 
+def escape(text: str) -> str:
+    """Text on one line that is neither HTML, code, a link nor the end of a table's cell, whoever wrote it."""
+    return " ".join(text.translate(_ESCAPES).split())
+
+
 def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |"
+    return "| " + " | ".join(map(escape, cells)) + " |"

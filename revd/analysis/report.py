@@ -1,16 +1,16 @@
 """One Markdown page about a set of runs: what was run, what came out, and what did not."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from revd.analysis.aggregate import CONFIDENCE, RESAMPLES, interquartile_mean
+from revd.analysis.commands import repeat_command
 from revd.analysis.comparisons import comparison_caption
 from revd.analysis.curves import WINDOW
 from revd.analysis.groups import group_by
-from revd.analysis.markdown import MISSING, link, numbers, percent, plural, table
+from revd.analysis.markdown import MISSING, escape, link, numbers, percent, plural, table
 from revd.analysis.panels import curve_caption
 from revd.analysis.publish import Published
 from revd.analysis.results import Analysis
@@ -83,7 +83,7 @@ def _returns(runs: Sequence[Run], window: int) -> list[str]:
     columns = ("method", "seeds", "mean ± std", "IQM", f"{CONFIDENCE:.0%} interval")
     for task, group in group_by(runs, setting).items():
         rows = [_final_row(method, found, window) for method, found in group_by(group, lambda run: run.label).items()]
-        lines += [f"### {task}", "", *table(columns, rows, numbers=4)]
+        lines += [f"### {escape(task)}", "", *table(columns, rows, numbers=4)]
     return lines
 
 
@@ -106,14 +106,18 @@ def _figures(published: Sequence[Published], page: Path, window: int) -> list[st
         lines += ["None: no run that has not failed has a finished episode.", ""]
     for entry in published:
         result = entry.result
-        lines += [f"### {result.selection.title}", ""]
-        lines += [f"![{result.selection.title}: learning curves]({link(entry.curves.png, page)})", ""]
-        lines += [f"{curve_caption(result, window=window)} {_files(entry.curves.pdf, entry.curves.csv, page)}", ""]
+        title = escape(result.selection.title)
+        lines += [f"### {title}", ""]
+        lines += [f"![{title}: learning curves]({link(entry.curves.png, page)})", ""]
+        lines += [
+            f"{escape(curve_caption(result, window=window))} {_files(entry.curves.pdf, entry.curves.csv, page)}",
+            "",
+        ]
         if entry.comparison is not None and result.aggregate is not None:
-            lines += [f"![{result.selection.title}: comparison over tasks]({link(entry.comparison.png, page)})", ""]
+            lines += [f"![{title}: comparison over tasks]({link(entry.comparison.png, page)})", ""]
             files = f"{_files(entry.comparison.pdf, entry.comparison.csv, page)} [Scores]({link(entry.scores, page)})."
-            lines += [f"{comparison_caption(result.aggregate, window=window)} {files}", ""]
-        lines += [f"- {note}" for note in result.notes] + [""] * bool(result.notes)
+            lines += [f"{escape(comparison_caption(result.aggregate, window=window))} {files}", ""]
+        lines += [f"- {escape(note)}" for note in result.notes] + [""] * bool(result.notes)
     return lines
 
 
@@ -153,7 +157,7 @@ def _incomplete(runs: Sequence[Run], unreadable: Sequence[str]) -> list[str]:
     ]
     lines = ["## Failed and unfinished runs", ""]
     lines += table(("task", "method", "seed", "state", "steps", "error", "directory"), rows) if rows else ["None.", ""]
-    return lines + [f"- {reason}" for reason in unreadable] + [""] * bool(unreadable)
+    return lines + [f"- {escape(reason)}" for reason in unreadable] + [""] * bool(unreadable)
 
 
 def _software(runs: Sequence[Run]) -> list[str]:
@@ -163,7 +167,7 @@ def _software(runs: Sequence[Run]) -> list[str]:
 
 def _origin(run: Run) -> tuple[str, str, str, str]:
     git, versions = _mapping(run.origin.get("git")), _mapping(run.origin.get("versions"))
-    commit = str(git.get("commit") or MISSING) + (" with uncommitted changes" if git.get("dirty") else "")
+    commit = str(git.get("commit") or MISSING)
     packages = ", ".join(f"{name} {version}" for name, version in versions.items()) or MISSING
     return commit, str(run.origin.get("python") or MISSING), packages, str(run.origin.get("platform") or MISSING)
 
@@ -176,21 +180,18 @@ def _commands(runs: Sequence[Run]) -> list[str]:
         "",
     ]
     lines.append("```sh")
+    left_out = 0
     for group in _by_method(runs).values():
-        repeat = group[0].origin.get("repeat")
+        repeat = repeat_command(group[0].origin.get("repeat"))
         others = ", ".join(str(run.seed) for run in group[1:])
-        if repeat:
-            lines.append(_without_output(str(repeat)) + (f"  # and seeds {others}" if others else ""))
-    return [*lines, "```", ""]
-
-
-def _without_output(command: str) -> str:
-    """A command that writes to its default place: at the old one it would find the run finished."""
-    words = shlex.split(command)
-    if "--output" in words:
-        at = words.index("--output")
-        del words[at : at + 2]
-    return shlex.join(words)
+        if repeat is None:
+            left_out += 1
+        else:
+            lines.append(repeat + (f"  # and seeds {others}" if others else ""))
+    lines += ["```", ""]
+    if left_out:
+        lines += [f"{plural(left_out, 'command')} left out: `run.json` holds none, or not one of `revd train`.", ""]
+    return lines
 
 
 def _by_method(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:

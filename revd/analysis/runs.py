@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_TOO_MANY = 2**63
+
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:
@@ -95,22 +97,22 @@ def load_run(directory: Path) -> Run:
     try:
         config = json.loads((directory / "config.json").read_text())
         status, episodes = _read_json(directory / "status.json"), load_episodes(directory / "episodes.csv")
-        state = str(status.get("state", "unknown"))
+        state, task, steps = str(status.get("state", "unknown")), config["task"], config["steps"]
         return Run(
             directory=directory,
-            task=config["task"],
-            method=config["resolved"]["method"],
-            seed=config["seed"],
-            total_steps=config["steps"],
-            reached=config["steps"] if state == "finished" else _reached(status, episodes),
+            task=_text("task", task),
+            method=_text("method", config["resolved"]["method"]),
+            seed=_natural("seed", config["seed"]),
+            total_steps=_natural("steps", steps),
+            reached=steps if state == "finished" else _reached(status, episodes),
             state=state,
             episodes=episodes,
-            sparse=config.get("sparse"),
-            error=status.get("error"),
+            sparse=_probability("sparse", config.get("sparse")),
+            error=None if status.get("error") is None else str(status["error"]),
             settings={name: value for name, value in config.items() if name != "resolved"},
             origin=_read_json(directory / "run.json"),
         )
-    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{str(directory)!r} is not a run directory: {reason}") from error
 
@@ -150,14 +152,34 @@ def _number(cell: str) -> float:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 
 
 def _reached(status: Mapping[str, Any], episodes: Episodes) -> int:
     last = int(episodes.steps[-1]) if len(episodes.steps) else 0
-    return max(last, int(status.get("steps") or 0))
+    return max(last, _natural("steps of status.json", status.get("steps") or 0))
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{name} must be text on one line, got {value!r}")
+    return value
+
+
+def _natural(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _TOO_MANY:
+        raise ValueError(f"{name} must be an integer of at least 0 and below 2^63, got {value!r}")
+    return value
+
+
+def _probability(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number from 0 to 1, or null, got {value!r}")
+    return value
 
 
 def _order(run: Run) -> tuple[str, str, int, Path]:

@@ -13,7 +13,7 @@ from revd.cli.example import ExampleCommand
 from revd.cli.figure import FigureCommand
 from revd.cli.report import ReportCommand
 from revd.cli.rewards import RewardsCommand
-from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command
+from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command, plain_warnings
 from revd.cli.suite import SuiteCommand
 from revd.cli.tasks import TasksCommand
 from revd.cli.train import PretrainCommand, TrainCommand, with_sparsity
@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             args=arguments,
             registry=_registry(),
         )
-        command.run()
+        with plain_warnings():
+            command.run()
     except (ValueError, OSError) as error:
         print(f"revd: {error}", file=sys.stderr)
         sys.exit(EXIT_WRONG_USE)

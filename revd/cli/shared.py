@@ -1,5 +1,8 @@
 """What the commands share: the contract of one, exit codes, printing."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +26,21 @@ Config = TypeVar("Config")
 def parent_config(command: Any, config_type: type[Config]) -> Config:
     """The config that a command extends, checked: errors are printed in our own words, not the parser's."""
     return config_type(**{entry.name: getattr(command, entry.name) for entry in fields(config_type)})  # type: ignore[arg-type]
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print warnings as our own lines, without the place in the code that they come from."""
+    before = warnings.formatwarning
+
+    def one_line(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
+        return f"revd: {message}\n" if issubclass(category, UserWarning) else before(message, category, *place, **line)
+
+    warnings.formatwarning = one_line
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def print_line(console: Console, line: str) -> None:

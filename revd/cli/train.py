@@ -106,14 +106,17 @@ class TrainCommand(TrainConfig):
 
     def _train(self, config: TrainConfig, console: Console) -> Path:
         from revd.experiments.display import reporting
+        from revd.experiments.lease import LeaseLostError
         from revd.experiments.run import RunFailedError, train
+        from revd.experiments.termination import interrupt_on_termination
 
         try:
-            if not self.progress:
-                return train(config, trust=self.trust)
-            with reporting(console, config.steps) as report:
-                return train(config, report=report, trust=self.trust)
-        except RunFailedError as error:
+            with interrupt_on_termination():
+                if not self.progress:
+                    return train(config, trust=self.trust)
+                with reporting(console, config.steps) as report:
+                    return train(config, report=report, trust=self.trust)
+        except (RunFailedError, LeaseLostError) as error:
             print(f"revd: {error}", file=sys.stderr)
             sys.exit(EXIT_FAILED)
 

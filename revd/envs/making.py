@@ -13,7 +13,8 @@ from revd.names import unknown_name
 
 def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
     """
-    An environment of a task, wrapped as its suite needs; its packages are imported now.
+    An environment of a task, wrapped as its suite needs; its packages are imported now. A ValueError names the task
+    whose environment cannot be made.
 
     Atari games are not made one by one: ale-py steps and preprocesses a whole vector of them natively.
     """
@@ -24,7 +25,10 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
     register(task)
     # Environments need not know of render modes, so the argument is left out where it is not needed.
     options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-    env = gymnasium.make(task.gymnasium_id, **options)
+    try:
+        env = gymnasium.make(task.gymnasium_id, **options)
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"an environment of task {task.name!r} cannot be made: {_in_words(error)}") from error
     if task.suite == "bullet":
         return QuietStart(env)
     if task.suite == "minigrid":
@@ -35,19 +39,38 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
 
 
 def register(task: Task) -> None:
-    """Let Gymnasium know the task's id; a ValueError where a package is missing or the id is unknown."""
+    """Let Gymnasium know the task's id; a ValueError where a package is missing or broken, or the id is unknown."""
     require_installed(task)
     if task.module is not None:
         with silenced():
-            import_module(task.module)
+            _import(task.module, task)
     package, separator, name = task.gymnasium_id.rpartition(":")
+    if separator:
+        # As gymnasium.make does; gymnasium.spec does not.
+        _import(package, task)
     try:
-        if separator:
-            # As gymnasium.make does; gymnasium.spec does not.
-            import_module(package)
         gymnasium.spec(name)
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv, ModuleNotFoundError) as error:
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+        raise _unknown(task) from error
+
+
+def _import(module: str, task: Task) -> None:
+    try:
+        import_module(module)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise _unknown(task) from error
         raise ValueError(
-            f"{unknown_name('task', task.name, [*gymnasium.registry, *TASKS])}"
-            " A task that another package registers is named with it, as in ale_py:ALE/Pong-v5."
+            f"the package {module!r} of task {task.name!r} cannot be imported: {_in_words(error)}"
         ) from error
+
+
+def _unknown(task: Task) -> ValueError:
+    return ValueError(
+        f"{unknown_name('task', task.name, [*gymnasium.registry, *TASKS])}"
+        " A task that another package registers is named with it, as in ale_py:ALE/Pong-v5."
+    )
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revd.atomicfile import make_directory
 from revd.tensorfile import read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Checkpoints:
 
     def write(self, steps: int, snapshot: Snapshot) -> None:
         """Add a checkpoint, then drop all but the newest `KEPT`: a damaged one leaves another to go back to."""
-        self.path.mkdir(exist_ok=True)
+        make_directory(self.path)
         write_tensors(self.path / f"steps-{steps:012d}.safetensors", *snapshot)
         for path in self._newest_first()[KEPT:]:
             path.unlink()

@@ -4,18 +4,19 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
+from revd.atomicfile import make_directory
 from revd.experiments.config import TrainConfig
 from revd.experiments.rundir import RunDirectory, Status
+from revd.experiments.termination import interrupt_on_termination
 
-WORKER = (sys.executable, "-m", "revd.experiments.worker")
+#: Without -P, Python would import from the current directory first.
+WORKER = (sys.executable, "-P", "-m", "revd.experiments.worker")
 SECONDS_TO_STOP = 10.0
 
 
@@ -53,7 +54,7 @@ def launch(
         raise ValueError(f"retries must be at least 0, got {retries}")
     _check_directories(configs)
     processes = [_Process(config, worker, retries) for config in configs]
-    with _interrupt_on_termination(), _stopped_at_last(processes):
+    with interrupt_on_termination(), _stopped_at_last(processes):
         while True:
             _start_waiting(processes, jobs)
             runs = [process.look() for process in processes]
@@ -66,10 +67,20 @@ def launch(
 def _check_directories(configs: Sequence[TrainConfig]) -> None:
     seen: set[Path] = set()
     for config in configs:
-        RunDirectory(config.directory).open(config)
+        _refuse_another_run(config)
         if config.directory in seen:
             raise ValueError(f"two of the runs have the same output {str(config.directory)!r}")
         seen.add(config.directory)
+
+
+def _refuse_another_run(config: TrainConfig) -> None:
+    """A directory that cannot be read is that run's own trouble, once it is started."""
+    try:
+        RunDirectory(config.directory).open(config)
+    except FileExistsError:
+        raise
+    except (OSError, ValueError):
+        return
 
 
 def _start_waiting(processes: Sequence["_Process"], jobs: int) -> None:
@@ -104,19 +115,21 @@ class _Process:
         return not self.running and not self.waits
 
     def start(self) -> None:
-        """Start the worker; what is in its way, such as a full disk, is this run's trouble alone."""
+        """Start the worker; what is in its way, a full disk or a damaged directory, is this run's trouble alone."""
         self._starts_left -= 1
         self._close_pipe()
         self._process = self._trouble = None
         try:
             self._start()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self._trouble = f"cannot be started: {error}"
 
     def _start(self) -> None:
-        self._directory.path.mkdir(parents=True, exist_ok=True)
+        self._directory.open(self._config)
+        make_directory(self._directory.path)
+        self._directory.refuse_links()
         self._stale = self._directory.read_status()
-        with self._directory.log.open("a") as log:
+        with open(self._directory.log, "a", opener=_without_following) as log:
             # A session of its own: Ctrl-C reaches only us, and we end the workers in order.
             self._process = subprocess.Popen(
                 self._worker,
@@ -154,9 +167,10 @@ class _Process:
 
     def _note_failure(self, status: Status) -> None:
         """Write it into the run, unless another process is at work there or the disk is full: the table says it too."""
-        if self._directory.run.exists():
-            with suppress(OSError, ValueError), self._directory.locked(patience=None):
-                self._directory.finish(status)
+        with suppress(OSError, ValueError):
+            if self._directory.run.exists():
+                with self._directory.locked(patience=None):
+                    self._directory.finish(status)
 
     def stop(self) -> None:
         if self._process is None:
@@ -180,9 +194,24 @@ class _Process:
 
     def _last_words(self, code: int) -> str:
         if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
-        lines = self._directory.log.read_text(errors="replace").strip().splitlines()
+            return f"killed by {_signal_name(-code)}"
+        lines = []
+        # The whole directory may be gone.
+        with suppress(OSError):
+            lines = self._directory.log.read_text(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else f"exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have none
+        return f"signal {number}"
+
+
+def _without_following(path: str, flags: int) -> int:
+    """Opens a file, but not one that a symbolic link leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 @contextmanager
@@ -194,20 +223,3 @@ def _stopped_at_last(processes: Sequence[_Process]) -> Iterator[None]:
             process.ask_to_stop()
         for process in processes:
             process.stop()
-
-
-@contextmanager
-def _interrupt_on_termination() -> Iterator[None]:
-    """Treat being asked to end as Ctrl-C, which ends the workers; only the main thread can listen for it."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -73,6 +73,17 @@ class Owner:
         """Whether the process is still there; only for a local one."""
         return _start(self.pid) in (self.started, "")
 
+    @classmethod
+    def from_json(cls, text: str) -> Owner:
+        """What a lease holds; a ValueError if it is something else."""
+        try:
+            owner = cls(**json.loads(text))
+        except (TypeError, RecursionError) as error:
+            raise ValueError("no lease") from error
+        if type(owner.pid) is not int or not 0 < owner.pid < 2**31:
+            raise ValueError("no process id")
+        return owner
+
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
@@ -94,8 +105,8 @@ class _Seen:
     def owner(self) -> Owner | None:
         """Who wrote it; None if it is damaged, and whether its holder lives shows in its heartbeat alone."""
         try:
-            return Owner(**json.loads(self.content))
-        except (TypeError, ValueError):
+            return Owner.from_json(self.content)
+        except ValueError:
             return None
 
     @property
@@ -227,7 +238,7 @@ def _newest(directory: Path) -> _Seen | None:
     while names := _names(directory):
         path = directory / names[-1]
         # Gone: its holder has just renamed it, or another has replaced it. The next look sees which.
-        with suppress(FileNotFoundError), path.open() as file:
+        with suppress(FileNotFoundError), path.open(errors="replace") as file:
             return _Seen(path, file.read(), os.fstat(file.fileno()).st_mtime_ns)
     return None
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from revd.csvfile import CsvFile
+from revd.csvfile import CsvFile, Limit
 from revd.experiments.rundir import EPISODE_COLUMNS, EVALUATION_COLUMNS, STEPS_COLUMN, RunDirectory, Status
 from revd.sb3.csvlog import STEPS
 from revd.sb3.progress import mean_return
@@ -66,11 +68,15 @@ class Observer:
     def logs(self, steps: int) -> Iterator[Logs]:
         """Open the logs, taken back to the `steps` that the checkpoint holds, so that no step is counted twice."""
         with ExitStack() as stack:
-            progress = stack.enter_context(closing(CsvFile(self._directory.progress, [STEPS])))
-            episodes = stack.enter_context(closing(CsvFile(self._directory.episodes, EPISODE_COLUMNS)))
-            progress.keep_until(STEPS, steps)
-            episodes.keep_until(STEPS_COLUMN, steps)
+            progress = stack.enter_context(self._open(self._directory.progress, [STEPS], Limit(STEPS, steps)))
+            episodes = stack.enter_context(
+                self._open(self._directory.episodes, EPISODE_COLUMNS, Limit(STEPS_COLUMN, steps))
+            )
+            _warn_of_gaps(self._directory, progress, steps)
             yield Logs(progress=progress, listeners=self._listeners(progress, episodes, steps))
+
+    def _open(self, path: Path, columns: Sequence[str], until: Limit | None = None) -> closing[CsvFile]:
+        return closing(CsvFile(path, columns, until=until, before_replacing=self._held.check))
 
     def _listeners(self, progress: CsvFile, episodes: CsvFile, steps: int) -> Listeners:
         def on_episode(episode: Episode) -> None:
@@ -95,11 +101,11 @@ class Observer:
 
     def _on_evaluation(self, steps: int) -> Callable[[Evaluation], None]:
         if self._directory.evaluations.exists():
-            with closing(CsvFile(self._directory.evaluations)) as file:
-                file.keep_until(STEPS_COLUMN, steps)
+            with self._open(self._directory.evaluations, EVALUATION_COLUMNS, Limit(STEPS_COLUMN, steps)):
+                pass
 
         def write(evaluation: Evaluation) -> None:
-            with closing(CsvFile(self._directory.evaluations, EVALUATION_COLUMNS)) as file:
+            with self._open(self._directory.evaluations, EVALUATION_COLUMNS) as file:
                 file.append(asdict(evaluation))
                 file.sync()
 
@@ -120,3 +126,14 @@ class Observer:
             self._written = time.monotonic()
         if self._report is not None:
             self._report(progress)
+
+
+def _warn_of_gaps(directory: RunDirectory, progress: CsvFile, steps: int) -> None:
+    """Each rollout has a row in `progress.csv` before a checkpoint stands for it."""
+    last = 0 if progress.last is None else int(float(progress.last[STEPS]))
+    if last != steps:
+        warnings.warn(
+            f"{str(directory.progress)!r} has lost rows: it ends after {last:,} steps, the checkpoint is of {steps:,}; "
+            "the run goes on without them",
+            stacklevel=2,
+        )

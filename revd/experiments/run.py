@@ -21,7 +21,7 @@ from revd.sb3 import IntrinsicRewardCallback
 from revd.sb3.algorithms import algorithm_parameters, make_algorithm
 from revd.sb3.environments import make_vec_env
 from revd.sb3.exported import read_export
-from revd.sb3.faults import EnvironmentFault
+from revd.sb3.faults import TrainingFault
 from revd.sb3.policies import paper_policy
 from revd.sb3.training import Training
 
@@ -60,7 +60,7 @@ def train(config: TrainConfig, *, report: Report | None = None, trust: bool = Fa
         try:
             with directory.locked() as held:
                 _train(config, training, directory, held, report)
-        except (EnvironmentFault, OSError) as error:
+        except (TrainingFault, OSError) as error:
             if isinstance(error, OSError) and not is_full_disk(error):
                 raise
             raise RunFailedError(failure(error, directory)) from error
@@ -77,6 +77,7 @@ def _train(
     checkpoint = directory.checkpoints.newest()
     if checkpoint is not None:
         training.restore(checkpoint)
+        held.check()
         directory.checkpoints.set_aside(newer_than=training.steps)
     directory.start(config, resolved=resolve(config, training), steps=training.steps)
     observer = Observer(config, directory, held, report, training)
@@ -84,21 +85,27 @@ def _train(
         with observer.logs(training.steps) as logs:
             training.learn(config.steps, progress=logs.progress, events=directory.path, listeners=logs.listeners)
             logs.listeners.on_checkpoint(training.steps, training.snapshot())
+        held.check()
         export(training, directory)
     except LeaseLostError:
         # Whatever is written now would overwrite what another process says about its own work.
         raise
     except BaseException as error:
-        _note_end(directory, observer.status, error)
+        _note_end(directory, held, observer.status, error)
         raise
+    held.check()
     directory.finish(replace(observer.status, state="finished"))
 
 
-def _note_end(directory: RunDirectory, status: Status, error: BaseException) -> None:
+def _note_end(directory: RunDirectory, held: Lease, status: Status, error: BaseException) -> None:
     state: State = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
     said = failure(error, directory) if is_full_disk(error) else one_line(error)
     try:
+        held.check()
         directory.finish(replace(status, state=state, error=said), traceback=traceback.format_exc())
+    except LeaseLostError:
+        # The end of this process is not the end of the run.
+        return
     except OSError as trouble:
         # The error that ended the run matters more than the one that keeps us from writing it down.
         warnings.warn(f"{str(directory.status)!r} still says that the run is running: {trouble}", stacklevel=2)

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from revd.atomicfile import final_name, leftovers, write_whole
+from revd.atomicfile import final_name, leftovers, make_directory, write_whole
 from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import TrainConfig
 from revd.experiments.lease import PATIENCE, Lease, lease
@@ -36,6 +36,17 @@ class Status:
     bonus_share: float | None = None
     steps_per_second: float | None = None
     error: str | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether all fields are what they should be: a file may hold anything in any of them."""
+        numbers = (self.episode_return, self.bonus_share, self.steps_per_second)
+        return (
+            self.state in get_args(State)
+            and all(type(value) is int and 0 <= value < 2**63 for value in (self.steps, self.total_steps))
+            and all(value is None or (type(value) in (int, float) and abs(value) < 2**63) for value in numbers)
+            and isinstance(self.error, str | None)
+        )
 
 
 class RunDirectory:
@@ -74,15 +85,15 @@ class RunDirectory:
 
         A FileExistsError says who else is at work here; see `revd.experiments.lease` for `patience`.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._refuse_links()
+        make_directory(self.path)
+        self.refuse_links()
         with lease(self.path, patience=patience) as held:
             for path in [*self._leftovers(), *leftovers(self.checkpoints.path)]:
                 path.unlink(missing_ok=True)
             yield held
 
-    def _refuse_links(self) -> None:
-        """A directory from elsewhere must not lead our writes out of it."""
+    def refuse_links(self) -> None:
+        """Raise a ValueError for a symbolic link: a directory from elsewhere must not lead our writes out of it."""
         for path in (*self.path.iterdir(), *self.checkpoints.path.glob("*")):
             if path.is_symlink():
                 raise ValueError(f"{str(path)!r} is a symbolic link; a run is written into its own directory only")
@@ -99,7 +110,7 @@ class RunDirectory:
         try:
             values = json.loads(self.config.read_text())
             return TrainConfig.from_dict({name: value for name, value in values.items() if name != "resolved"})
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError, OSError) as error:
             raise ValueError(f"{str(self.config)!r} is damaged or describes no training: {error}") from error
 
     def is_finished(self, steps: int) -> bool:
@@ -109,12 +120,13 @@ class RunDirectory:
 
     def start(self, config: TrainConfig, *, resolved: Mapping[str, Any], steps: int) -> None:
         """Start a run or, after `steps` that are done, another session of it: what it is, and with what software."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path)
         earlier = _read_json(self.run)
         described = {**describe_software(), "repeat": config.command()}
         if earlier:
-            sessions = [*earlier.get("resumed", []), {"steps": steps, **described}]
-            described = {**earlier, "resumed": sessions, "error": None}
+            sessions = earlier.get("resumed")
+            resumed = [*(sessions if isinstance(sessions, list) else []), {"steps": steps, **described}]
+            described = {**earlier, "resumed": resumed, "error": None}
         write_json(self.config, {**config.to_dict(), "resolved": dict(resolved)})
         write_json(self.run, {**described, "state": "running"})
         self.write_status(Status(state="running", steps=steps, total_steps=config.steps))
@@ -135,9 +147,9 @@ class RunDirectory:
         """What `status.json` says; None before there is one, or if it is damaged: checkpoints say more than it does."""
         try:
             status = Status(**_read_json(self.status))
-        except TypeError:
+        except (TypeError, OSError):
             return None
-        return status if status.state in get_args(State) else None
+        return status if status.is_valid else None
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
@@ -149,23 +161,22 @@ def _read_json(path: Path) -> dict[str, Any]:
     """What `write_json` wrote; empty if there is nothing of that kind."""
     try:
         values = json.loads(path.read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 
 
 def describe_software() -> dict[str, Any]:
-    """The command line, the versions, and the state of the working tree one is in."""
+    """The command line, the versions, and the commit of the working tree one is in."""
     versions = {name: found for name in _PACKAGES if (found := _version(name)) is not None}
-    commit = _git("rev-parse", "HEAD")
-    changes = _git("status", "--porcelain")
     return {
         "started": now(),
         "command": sys.argv,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "versions": versions,
-        "git": {"commit": commit, "dirty": None if changes is None else bool(changes)},
+        # Not whether files differ from it: git would execute what the repository's own settings name to find out.
+        "git": {"commit": _git("rev-parse", "HEAD")},
     }
 
 

@@ -4,19 +4,19 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
 
 from revd.experiments.config import TrainConfig
+from revd.experiments.termination import interrupt_on_termination
 
 
 def main() -> None:
     """Train, and treat being asked to end as an interrupt, so that the run directory says what happened."""
-    signal.signal(signal.SIGTERM, _stop)
-    config = TrainConfig.from_json(sys.stdin.readline())
-    threading.Thread(target=_end_with_launcher, daemon=True).start()
-    from revd.experiments.run import train
+    with interrupt_on_termination():
+        config = TrainConfig.from_json(sys.stdin.readline())
+        threading.Thread(target=_end_with_launcher, daemon=True).start()
+        from revd.experiments.run import train
 
-    train(config)
+        train(config)
 
 
 def _end_with_launcher() -> None:
@@ -24,10 +24,6 @@ def _end_with_launcher() -> None:
     while sys.stdin.readline():
         continue
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _stop(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from revd.rewards.config import Normalize
     from revd.sb3.recorder import Array
 
+#: Beyond this, a return over a long rollout may be no number of float32, whatever the weights are.
+LARGEST_REWARD = 1e34
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
 
 
@@ -208,9 +210,10 @@ class IntrinsicRewardCallback(BaseCallback):
             return
         step, env = bad[0]
         cause = f"weight = {self.weight:g} or extrinsic_weight = {self.extrinsic_weight:g} is too large for float32"
-        if not np.isfinite(raw).all():
-            step, env = np.argwhere(~np.isfinite(raw))[0]
-            cause = f"the task's own reward is {raw[step, env]}"
+        largest = np.unravel_index(np.abs(raw).argmax(), raw.shape)
+        if not abs(raw[largest]) < LARGEST_REWARD:
+            step, env = largest
+            cause = f"the task's own reward is {raw[step, env]:g}"
         raise ValueError(
             f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
             f"{buffer.returns[step, env]}: {cause}"

@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from revd.sb3.recorder import Array
 
 
-class EnvironmentFault(RuntimeError):  # noqa: N818 - what happened is the environment's fault, not an error of ours
+class TrainingFault(RuntimeError):  # noqa: N818 - what happened is the training's fault, not an error of ours
+    """
+    A training cannot go on.
+
+    Attributes:
+        spoilt: Whether the policy is lost; if not, the state after the last update can be saved.
+    """
+
+    spoilt = False
+
+
+class EnvironmentFault(TrainingFault):
     """An environment raised, died, or gave what no training can use."""
 
 
@@ -51,21 +62,22 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Reset, and look at the observation's shape."""
         try:
             observation, info = self.env.reset(seed=seed, options=options)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _Broken(self._index, f"raised in reset(): {_in_words(error)}") from error
         self._check(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, and look at the shapes."""
+        """Step, and look at the observation's shape and the reward."""
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _Broken(self._index, f"raised in step(): {_in_words(error)}") from error
         self._check(observation)
-        # Most rewards are floats; to ask NumPy for the shape of one takes longer than many an environment's step.
-        if not isinstance(reward, float) and np.shape(reward):  # type: ignore[call-overload]
-            raise _Broken(self._index, f"gave a reward of shape {np.shape(reward)}, not a number")  # type: ignore[call-overload]
+        # Most rewards are floats; to ask NumPy about one takes longer than many an environment's step.
+        problem = "" if isinstance(reward, float | int) else _wrong_reward(reward)
+        if problem:
+            raise _Broken(self._index, problem)
         return observation, reward, terminated, truncated, info
 
     def _check(self, observation: Any) -> None:
@@ -150,7 +162,7 @@ class CheckedVecEnv(VecEnvWrapper):
             raise self._fault(broken.index, broken.problem, steps) from broken.__cause__
         except (EOFError, ConnectionError) as error:
             raise self._fault(*self._dead(), steps) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._fault(None, f"raised {_in_words(error)}", steps) from error
 
     def _dead(self) -> tuple[int | None, str]:
@@ -165,8 +177,14 @@ class CheckedVecEnv(VecEnvWrapper):
     def _fault(self, index: int | None, problem: str, steps: int) -> EnvironmentFault:
         self._faulty = True
         which = "one of the environments" if index is None else f"environment {index}"
-        seed = "unknown" if self._first_seed is None else self._first_seed + (index or 0)
-        return EnvironmentFault(f"{which} of task {self._task!r} (seed {seed}) at step {steps:,} {problem}")
+        first = self._first_seed
+        if first is None:
+            seeds = "seed unknown"
+        elif index is None:
+            seeds = f"seeds {first} … {first + self.num_envs - 1}"
+        else:
+            seeds = f"seed {first + index}"
+        return EnvironmentFault(f"{which} of task {self._task!r} ({seeds}) at step {steps:,} {problem}")
 
     def _check_observations(self, observations: Any) -> None:
         parts = observations if isinstance(observations, dict) else {None: observations}
@@ -186,7 +204,7 @@ class CheckedVecEnv(VecEnvWrapper):
             raise _Broken(index, f"gave the reward {rewards[index]}")
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -213,6 +231,14 @@ def _wrong_shape(observation: Any, space: spaces.Space[Any]) -> str:
         return next(filter(None, (_wrong_shape(observation[key], part) for key, part in space.spaces.items())), "")
     shape = np.shape(observation)
     return "" if shape == space.shape else f"gave an observation of shape {shape}, not {space.shape}"
+
+
+def _wrong_reward(reward: Any) -> str:
+    """What is wrong with it in words; empty if it is a real number."""
+    array = np.asarray(reward)
+    if array.shape:
+        return f"gave a reward of shape {array.shape}, not a number"
+    return "" if array.dtype.kind in "fiub" else f"gave the reward {reward!r}, not a real number"
 
 
 def _is_finite(observation: Any) -> bool:

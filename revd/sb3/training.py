@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,11 +16,13 @@ from torch.utils.tensorboard import SummaryWriter
 from revd.atomicfile import write_whole
 from revd.sb3.algorithms import learn_arguments
 from revd.sb3.csvlog import CsvLog
+from revd.sb3.divergence import DivergenceCallback, check_policy, explain
 from revd.sb3.environments import normalization_state
 from revd.sb3.evaluation import Evaluation, EvaluationCallback
-from revd.sb3.faults import EnvironmentFault, find_checked
+from revd.sb3.faults import TrainingFault, find_checked
 from revd.sb3.progress import Episode, EpisodeCallback, Progress, ProgressCallback
 from revd.sb3.snapshot import Moment, Snapshot, load_policy, restore_snapshot, take_snapshot
+from revd.sb3.stored import check_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,17 +94,26 @@ class Training:
         self.model.set_logger(logger)
         checkpoints = _CheckpointCallback(self, listeners)
         try:
-            self.model.learn(
-                steps - self.steps,
-                callback=[*self._callbacks(steps, listeners), checkpoints],
-                reset_num_timesteps=self.steps == 0,
-                # A2C's default of 100 would lose most of the bonus's numbers.
-                log_interval=1,
-                **learn_arguments(self.model),
-            )
-        except EnvironmentFault:
-            checkpoints.save_last_good()
+            with warnings.catch_warnings():
+                # Returns that are too large for float32 are an error of ours, a moment later.
+                warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"stable_baselines3\.common\.buffers")
+                self.model.learn(
+                    steps - self.steps,
+                    callback=[*self._callbacks(steps, listeners), checkpoints],
+                    reset_num_timesteps=self.steps == 0,
+                    # A2C's default of 100 would lose most of the bonus's numbers.
+                    log_interval=1,
+                    **learn_arguments(self.model),
+                )
+        except TrainingFault as fault:
+            if not fault.spoilt:
+                checkpoints.save_last_good()
             raise
+        except (ValueError, RuntimeError) as error:
+            diverged = explain(error, self.model)
+            if diverged is None:
+                raise
+            raise diverged from error
         finally:
             logger.close()
 
@@ -114,13 +126,15 @@ class Training:
         return TrainingMoment(model=Moment.now(self.model), pending=self._recorded())
 
     def snapshot_of(self, moment: TrainingMoment) -> Snapshot:
-        """Everything needed to go on from a moment since the last update."""
+        """Everything needed to go on from a moment since the last update; a Divergence if that is not finite."""
+        check_policy(self.model)
         tensors, values = take_snapshot(self.model, self.intrinsic, moment.model)
         return tensors, {**values, "sessions": self.sessions, "pending": moment.pending}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, with new episodes in all environments; a ValueError if it is of another training."""
         try:
+            check_values(snapshot[1])
             restore_snapshot(snapshot, self.model, self.intrinsic)
             self.sessions = snapshot[1]["sessions"] + 1
             self._pending = snapshot[1]["pending"]
@@ -167,8 +181,10 @@ class Training:
         }
 
     def _callbacks(self, steps: int, listeners: Listeners) -> list[BaseCallback]:
-        # The bonus first: the others read its numbers. The checkpoint's comes after these: it holds what they changed.
-        callbacks: list[BaseCallback] = [] if self.intrinsic is None else [self.intrinsic]
+        # The bonus before those who read its numbers. The checkpoint's comes after these: it holds what they changed.
+        callbacks: list[BaseCallback] = [DivergenceCallback()]
+        if self.intrinsic is not None:
+            callbacks.append(self.intrinsic)
         callbacks.append(ProgressCallback(listeners.on_rollout, total_steps=steps, intrinsic=self.intrinsic))
         callbacks.append(EpisodeCallback(listeners.on_episode))
         if self.evaluation_env is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from revd.testing.samples import changed
 from revd.testing.subject import equal, expect, outputs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from revd.rewards import IntrinsicReward
     from revd.rollout import Rollout
     from revd.testing.subject import Subject
 
@@ -47,7 +51,11 @@ def check_dtype(subject: Subject) -> None:
 
 
 def check_finite(subject: Subject) -> None:
-    """No state is so ordinary or so odd that a bonus or a loss is NaN or infinite."""
+    """No state is so ordinary or so odd that a bonus or a loss is NaN or infinite.
+
+    Observations of 1e30 or 1e-30 times their size may be refused by a ValueError instead, and so may rollouts that
+    `check_rollout_length` refuses; shorter ones than usual that it accepts are paid as any others.
+    """
     still = [changed(rollout, **_constant(rollout)) for rollout in subject.rollouts(3)]
     for what, rollouts in {
         "ordinary rollouts": subject.rollouts(),
@@ -55,10 +63,21 @@ def check_finite(subject: Subject) -> None:
         "rollouts in which every state is the same": still,
         "rollouts in which every step ends an episode": subject.rollouts(done_rate=1.0),
     }.items():
+        _expect_finite(subject.make(), what, rollouts)
+    for factor in (1e30, 1e-30):
+        with suppress(ValueError):
+            rollouts = [_scaled(rollout, factor) for rollout in subject.rollouts()]
+            _expect_finite(subject.make(), f"observations of {factor:g} times their size", rollouts)
+    for n_steps in (1, 2, 3):
         reward = subject.make()
-        for found in outputs(reward, rollouts):
-            finite = bool(found.isfinite().all())
-            expect(finite, f"{what} gave a bonus or loss that is NaN or infinite", "finite numbers")
+        if _accepts(reward, n_steps):
+            _expect_finite(reward, f"rollouts of n_steps = {n_steps}", subject.rollouts(n_steps=n_steps))
+
+
+def _expect_finite(reward: IntrinsicReward, what: str, rollouts: Sequence[Rollout]) -> None:
+    for found in outputs(reward, rollouts):
+        finite = bool(found.isfinite().all())
+        expect(finite, f"{what} gave a bonus or loss that is NaN or infinite", "finite numbers")
 
 
 def check_metrics(subject: Subject) -> None:
@@ -109,9 +128,27 @@ def check_counting(subject: Subject) -> None:
         expect(int(reward.calls) == count, f"calls is {int(reward.calls)} after {count} compute", f"{count}")
 
 
+def _accepts(reward: IntrinsicReward, n_steps: int) -> bool:
+    try:
+        reward.check_rollout_length(n_steps)
+    except ValueError:
+        return False
+    return True
+
+
 def _in_precision(rollout: Rollout, dtype: torch.dtype) -> Rollout:
+    return _with_reals(rollout, lambda values: values.to(dtype))
+
+
+def _scaled(rollout: Rollout, factor: float) -> Rollout:
+    return _with_reals(rollout, lambda values: values * factor)
+
+
+def _with_reals(rollout: Rollout, change: Callable[[Tensor], Tensor]) -> Rollout:
+    """The same rollout with other real numbers in its observations; what is no real number stays."""
+
     def convert(values: Tensor) -> Tensor:
-        return values.to(dtype) if values.is_floating_point() else values
+        return change(values) if values.is_floating_point() else values
 
     names = ("observations", "next_observations")
     return changed(rollout, **{name: map_observations(convert, getattr(rollout, name)) for name in names})

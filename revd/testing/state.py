@@ -71,7 +71,11 @@ def check_frozen_parameters(subject: Subject) -> None:
 
 
 def check_device(subject: Subject) -> None:
-    """`.to(device)` moves all there is: no tensor and no device is kept beside parameters and buffers."""
+    """`.to(device)` moves all there is: no tensor and no device is kept beside parameters and buffers.
+
+    `compute` and `update` run on a GPU, and are compared with the CPU, only where torch has CUDA. Without it, this
+    shows what would stay behind, and not that the method's arithmetic works elsewhere.
+    """
     reward = subject.make()
     outputs(reward, subject.rollouts(2))
     hidden = list(_hidden(reward))

@@ -10,7 +10,7 @@ ORIGIN = {
     "python": "3.11.7",
     "platform": "Linux",
     "versions": {"revd": "0.1.0", "torch": "2.13.0"},
-    "git": {"commit": "abc123", "dirty": True},
+    "git": {"commit": "abc123"},
 }
 
 

@@ -97,3 +97,12 @@ def test_equal_figures_give_equal_files(tmp_path):
         first, second = (save_figure(figure, tmp_path / f"{name}{suffix}").read_bytes() for name in "ab")
         assert first == second
         assert first.startswith(start)
+
+
+def test_names_with_dollar_signs_are_no_formulas(tmp_path):
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.plot([0, 1], label="$\\nowhere$")
+    axes.set_title("$\\frac$")
+    axes.legend()
+    assert save_figure(figure, tmp_path / "names.png").is_file()

@@ -2,13 +2,27 @@ from pathlib import Path
 
 import pytest
 
-from revd.analysis.markdown import link, numbers, percent, table
+from revd.analysis.markdown import escape, link, numbers, percent, table
 
 
 def test_a_table_keeps_its_cells_apart():
     assert table(("a", "b"), [("x|y", 1), ("two\nlines", 2)], numbers=1) == [
         "| a | b |", "| --- | ---: |", "| x\\|y | 1 |", "| two lines | 2 |", ""
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("a\\|b", "a\\\\\\|b"),
+        ("`rm`\n\n# x", "\\`rm\\` # x"),
+        ("![x](http://y)", "!\\[x\\](http://y)"),
+    ],
+)
+def test_text_of_strangers_stays_text(text, escaped):
+    assert escape(text) == escaped
+    assert table(("a",), [(text,)])[2] == f"| {escaped} |"
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_failures(page):
 
 def test_how_to_repeat_it(page):
     text = page.read_text()
-    assert "| 7 | abc123 with uncommitted changes | 3.11.7 | revd 0.1.0, torch 2.13.0 | Linux |" in text
+    assert "| 7 | abc123 | 3.11.7 | revd 0.1.0, torch 2.13.0 | Linux |" in text
     assert "revd train --task MountainCar-v0 --reward none --seed 1  # and seeds 2\n" in text
     assert "--output" not in text
 
@@ -99,3 +99,20 @@ def test_means_of_the_bonus_are_over_logged_rollouts(tmp_path):
     (directory / "progress.csv").write_text(PROGRESS + "1,0.9")
     found = bonus_means(load_run(directory))
     assert found == pytest.approx({"exploration/bonus_share": 0.25, "exploration/time_fraction": 0.03})
+
+
+def test_what_strangers_write_is_neither_run_nor_rendered(tmp_path):
+    error = {"error": "<script>alert(1)</script>"}
+    directory = write_run(tmp_path / "run", task="<b>x</b>", state="failed", status=error)
+    write_json(directory / "run.json", {"repeat": "rm -rf ~", "platform": "<img src=x>"})
+    text = report(analyse(find_runs(tmp_path)), [], tmp_path / "page.md", unreadable=["<i>"])
+    assert "rm -rf" not in text
+    assert "1 command left out: `run.json` holds none, or not one of `revd train`." in text
+    assert "<" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_a_command_that_cannot_be_read_does_not_end_the_report(tmp_path):
+    directory = write_run(tmp_path / "run", returns=[1] * 9)
+    write_json(directory / "run.json", {"repeat": "revd train --task 'open"})
+    assert "1 command left out" in report(analyse(find_runs(tmp_path)), [], tmp_path / "page.md")

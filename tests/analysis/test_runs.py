@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from revd.analysis.runs import Episodes, collect_runs, find_runs, load_episodes, load_progress, load_run
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.run import train
-from tests.analysis.support import ORIGIN, write_run
+from tests.analysis.support import ORIGIN, write_json, write_run
 
 
 def test_a_run_directory_is_read(tmp_path):
@@ -162,3 +163,45 @@ def test_what_a_training_writes_is_what_is_read(tmp_path):
     assert progress["rollout/ep_rew_mean"][-1] == pytest.approx(run.episodes.returns.mean())
     assert {"exploration/bonus_share", "exploration/time_fraction"} <= set(progress)
     assert load_episodes(tmp_path / "run" / "episodes.csv").steps[-1] <= 128
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"task": ["q"]}, r"task must be text on one line, got \['q'\]"),
+        ({"task": "two\nlines"}, "task must be text on one line"),
+        ({"resolved": {"method": 3}}, "method must be text on one line, got 3"),
+        ({"seed": "1"}, "seed must be an integer"),
+        ({"seed": True}, "seed must be an integer"),
+        ({"steps": 1e3}, "steps must be an integer"),
+        ({"steps": 10**30}, "steps must be an integer of at least 0 and below"),
+        ({"sparse": "x"}, "sparse must be a number from 0 to 1, or null, got 'x'"),
+        ({"sparse": float("nan")}, "sparse must be a number from 0 to 1, or null, got nan"),
+    ],
+)
+def test_values_of_other_types_are_unreadable(wrong, said, tmp_path):
+    write_run(tmp_path / "good")
+    path = write_run(tmp_path / "bad") / "config.json"
+    write_json(path, json.loads(path.read_text()) | wrong)
+    found = collect_runs([tmp_path])
+    assert [run.directory.name for run in found.runs] == ["good"]
+    assert re.search(f"bad' is not a run directory: {said}", found.unreadable[0])
+
+
+def test_a_status_of_other_types(tmp_path):
+    directory = write_run(tmp_path / "run", state="failed", status={"error": ["a", 1]})
+    assert load_run(directory).error == "['a', 1]"
+    write_json(directory / "status.json", {"state": "running", "steps": float("inf")})
+    with pytest.raises(ValueError, match=r"steps of status.json must be an integer .* got inf"):
+        load_run(directory)
+
+
+@pytest.mark.parametrize("name", ["config.json", "status.json"])
+def test_json_that_is_too_deep(name, tmp_path):
+    directory = write_run(tmp_path / "run")
+    (directory / name).write_text("[" * 100_000)
+    if name == "config.json":
+        with pytest.raises(ValueError, match="is not a run directory"):
+            load_run(directory)
+    else:
+        assert load_run(directory).state == "unknown"

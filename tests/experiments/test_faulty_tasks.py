@@ -1,6 +1,7 @@
 """A training whose environment breaks keeps its last good state, says what happened, and goes on when asked again."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -136,7 +137,9 @@ def test_watching_a_broken_task_is_one_line_too(config, capsys):
     assert "(seed 0) at step 0 raised in reset(): RuntimeError: cannot begin again" in capsys.readouterr().err
 
 
-def test_in_a_suite_the_others_go_on_and_the_table_says_why(tmp_path):
+def test_in_a_suite_the_others_go_on_and_the_table_says_why(tmp_path, monkeypatch):
+    # Workers do not look for packages in the current directory by themselves.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     small = Parameters(n_steps=32, n_epochs=1)
     task = "tests.support.faulty_task:RevdBroken-v0"
     broken = TrainConfig(task=task, steps=64, n_envs=2, output=tmp_path / "broken", algo_params=small)

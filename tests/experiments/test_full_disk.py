@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def full_from(monkeypatch, name, *, healed=False):
 
 
 def leftovers(config):
-    return [path for path in config.directory.rglob("*") if path.name.startswith(f".{os.getpid()}.")]
+    return [path for path in config.directory.rglob("*") if re.match(r"\.\d+\.", path.name)]
 
 
 def test_the_run_fails_with_a_clear_message_and_goes_on_later(config, monkeypatch):

@@ -1,6 +1,8 @@
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -9,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from revd.experiments.config import Parameters, TrainConfig
+from revd.experiments.launcher import WORKER as REAL_WORKER
 from revd.experiments.launcher import launch
 from revd.experiments.rundir import RunDirectory, Status
 
@@ -37,6 +40,12 @@ started = time.time()
 if task == "second-time" and not (directory / "first").exists():
     (directory / "first").touch()
     sys.exit("not yet")
+if task == "deleted":
+    import shutil
+    shutil.rmtree(directory)
+    sys.exit("gone")
+if task == "nameless":
+    os.kill(os.getpid(), 40)
 if task == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if task == "stubborn":
@@ -230,3 +239,74 @@ def test_a_run_that_is_live_elsewhere_is_not_touched(tmp_path):
         (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
     assert run.status.state == "failed"
     assert (directory.status.read_text(), directory.run.read_text()) == before
+
+
+def test_a_worker_imports_nothing_from_the_current_directory(tmp_path):
+    mark = tmp_path / "executed"
+    (tmp_path / "revd").mkdir()
+    for name in ("json.py", "torch.py", "revd/__init__.py", "sitecustomize.py"):
+        (tmp_path / name).write_text(f"open({str(mark)!r}, 'w')")
+    answer = subprocess.run(REAL_WORKER, input="{}\n", cwd=tmp_path, capture_output=True, text=True)
+    assert "task" in answer.stderr, "it got as far as reading its config"
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["log.txt", "status.json", "checkpoints"])
+def test_links_are_refused_before_anything_is_written(tmp_path, name):
+    every = configs(tmp_path, "a", "b")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    every[0].directory.mkdir()
+    (every[0].directory / name).symlink_to(victim)
+    runs = launch(every, jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    assert [run.status.state for run in runs] == ["failed", "finished"]
+    assert "is a symbolic link" in runs[0].status.error
+    assert victim.read_text() == "mine"
+
+
+def test_a_link_that_comes_later_is_not_followed_either(tmp_path, monkeypatch):
+    (config,) = configs(tmp_path, "a")
+    config.directory.mkdir()
+    (config.directory / "log.txt").symlink_to(tmp_path / "victim")
+    monkeypatch.setattr(RunDirectory, "refuse_links", lambda directory: None)
+    (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    assert "cannot be started" in run.status.error
+    assert not (tmp_path / "victim").exists()
+
+
+def damage(directory, how):
+    directory.mkdir()
+    if how == "config":
+        (directory / "config.json").write_text("{")
+    elif how == "types":
+        (directory / "status.json").write_text('{"state": "finished", "total_steps": null}')
+    else:
+        (directory / how).mkdir()
+
+
+@pytest.mark.parametrize(
+    ("how", "state", "error"),
+    [
+        ("config", "failed", r"cannot be started: .*config\.json' is damaged or describes no training"),
+        ("config.json", "failed", r"cannot be started: .*config\.json' is damaged or describes no training"),
+        ("log.txt", "failed", r"cannot be started: .*Is a directory"),
+        ("status.json", "failed", r"Is a directory"),
+        ("types", "finished", ""),
+    ],
+)
+def test_a_damaged_directory_is_the_trouble_of_its_run_alone(tmp_path, how, state, error):
+    every = configs(tmp_path, "a", "b")
+    damage(every[0].directory, how)
+    runs = launch(every, jobs=1, watch=ignore, retries=1, interval=0.02, worker=WORKER)
+    assert [run.status.state for run in runs] == [state, "finished"]
+    assert re.search(error, runs[0].status.error or "")
+
+
+def test_a_run_whose_directory_is_deleted_fails_alone(tmp_path):
+    runs = launch(configs(tmp_path, "deleted", "b"), jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    assert [(run.status.state, run.status.error) for run in runs] == [("failed", "exit code 1"), ("finished", None)]
+
+
+def test_signals_without_a_name_have_a_number(tmp_path):
+    (run,) = launch(configs(tmp_path, "nameless"), jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    assert run.status.error == "killed by signal 40"

@@ -123,6 +123,20 @@ def test_a_damaged_lease_is_waited_for(tmp_path, elsewhere, hurried):
         held.check()
 
 
+@pytest.mark.parametrize("change", [{"pid": "x"}, {"pid": None}, {"pid": -1}, {"pid": 10**30}, {"more": 1}])
+def test_a_lease_of_other_types_is_a_damaged_one(tmp_path, change):
+    (tmp_path / ".lease-1").write_text(json.dumps({**asdict(Owner.me()), **change}))
+    with pytest.raises(FileExistsError, match="it has just begun"):
+        enter(tmp_path, patience=None)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"[1]", b"5"])
+def test_so_is_one_that_is_something_else(tmp_path, content):
+    (tmp_path / ".lease-1").write_bytes(content)
+    with pytest.raises(FileExistsError, match="it has just begun"):
+        enter(tmp_path, patience=None)
+
+
 def test_the_heart_beats_while_the_lease_is_held(tmp_path, hurried):
     with lease(tmp_path):
         path = tmp_path / ".lease-1"

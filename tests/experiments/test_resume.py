@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from revd import cli
+from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.lease import LeaseLostError
 from revd.experiments.run import train
@@ -148,6 +150,112 @@ def test_a_run_that_was_taken_over_stops_and_leaves_the_files_to_the_taker(confi
         train(config, report=report)
     assert directory.status.read_text() == "of the taker"
     assert directory.checkpoints.newest_steps == before, "none of its own after it was taken over"
+
+
+@pytest.fixture
+def taken(config, monkeypatch):
+    """Lets another process take the run over."""
+    monkeypatch.setattr("revd.experiments.observer.SECONDS_BETWEEN_STATUSES", 1e9)
+
+    def take(*arguments, **options):
+        (config.directory / ".lease-2").write_text("{}")
+        (config.directory / "status.json").write_text("of the taker")
+
+    return take
+
+
+def test_the_end_of_one_who_lost_the_run_is_not_noted(config, taken):
+    def report(progress):
+        taken()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, report=report)
+    assert (config.directory / "status.json").read_text() == "of the taker"
+    assert json.loads((config.directory / "run.json").read_text())["state"] == "running"
+
+
+def test_one_who_lost_the_run_exports_nothing(config, taken, monkeypatch):
+    monkeypatch.setattr(Checkpoints, "write", taken)
+    with pytest.raises(LeaseLostError):
+        train(replace(config, steps=ROLLOUT, eval_every=0))
+    assert (config.directory / "status.json").read_text() == "of the taker"
+    assert not (config.directory / "model.zip").exists()
+
+
+def test_the_last_look_is_before_the_run_is_called_finished(config, taken, monkeypatch):
+    monkeypatch.setattr("revd.experiments.run.export", taken)
+    with pytest.raises(LeaseLostError):
+        train(replace(config, steps=ROLLOUT))
+    assert (config.directory / "status.json").read_text() == "of the taker"
+
+
+def test_one_who_lost_the_run_writes_no_evaluation(config, taken):
+    with pytest.raises(LeaseLostError):
+        train(config, report=lambda progress: taken() if progress.steps == 4 * ROLLOUT else None)
+    assert not (config.directory / "evaluations.csv").exists()
+
+
+def test_one_who_lost_the_run_replaces_no_log(config, taken):
+    """After the first rollout the logger has new columns: those of the first update."""
+    with pytest.raises(LeaseLostError):
+        train(config, report=lambda progress: taken())
+    assert "train/n_updates" not in (config.directory / "progress.csv").read_text()
+
+
+def test_one_who_lost_the_run_while_it_was_loaded_starts_nothing(config, taken, monkeypatch):
+    interrupted(config, 5 * ROLLOUT)
+    before = (config.directory / "progress.csv").read_text()
+
+    def restore(training, snapshot):
+        (config.directory / ".lease-3").write_text("{}")
+
+    monkeypatch.setattr("revd.sb3.training.Training.restore", restore)
+    with pytest.raises(LeaseLostError):
+        train(config)
+    assert (config.directory / "progress.csv").read_text() == before
+    assert "resumed" not in json.loads((config.directory / "run.json").read_text())
+
+
+def test_the_command_that_lost_its_run_says_so_in_one_line(config, monkeypatch, capsys):
+    def lose(config, report=None, trust=False):
+        raise LeaseLostError("the run is now held by another process")
+
+    monkeypatch.setattr("revd.experiments.run.train", lose)
+    with pytest.raises(SystemExit) as error:
+        cli.main([*config.command().split()[1:], "--no-progress"])
+    assert error.value.code == 1
+    assert capsys.readouterr().err == "revd: the run is now held by another process\n"
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe\0\n", b"x,y\n", b'"\n', b"9999,1,2\n"])
+def test_logs_that_are_damaged_after_the_checkpoint_do_not_matter(config, damage):
+    interrupted(config, 8 * ROLLOUT)
+    for name in ("progress.csv", "episodes.csv", "evaluations.csv"):
+        with (config.directory / name).open("ab") as file:
+            file.write(damage)
+    train(config)
+    assert_complete(config)
+
+
+def test_logs_that_are_damaged_before_it_are_named(config):
+    interrupted(config, 8 * ROLLOUT)
+    path = config.directory / "episodes.csv"
+    lines = path.read_bytes().split(b"\n")
+    lines[1] = b"\xff,1,2,3"
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(ValueError, match=r"episodes\.csv is damaged: line 2 is no row"):
+        train(config)
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_rows_that_are_missing_before_the_checkpoint_are_reported(config, left):
+    interrupted(config, 8 * ROLLOUT)
+    path = config.directory / "progress.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[: left + 1]) if left else "")
+    said = rf"progress\.csv' has lost rows: it ends after {left * ROLLOUT} steps, the checkpoint is of {6 * ROLLOUT}"
+    with pytest.warns(UserWarning, match=said):
+        train(config)
 
 
 def test_a_worker_ends_with_its_launcher(config):

@@ -87,6 +87,48 @@ def test_no_status_yet(tmp_path):
     assert RunDirectory(tmp_path).read_status() is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"total_steps": None}, {"steps": "5"}, {"steps": True}, {"steps": -1}, {"steps": 10**30}, {"state": []},
+        {"error": 5}, {"bonus_share": "x"}, {"episode_return": [1]}, {"steps_per_second": 10**400}, {"other": 1},
+    ],
+)  # fmt: skip
+def test_a_status_of_other_types_is_none(run, change):
+    run.finish(Status(state="finished", steps=100, total_steps=100))
+    assert run.is_finished(100)
+    run.status.write_text(json.dumps({**json.loads(run.status.read_text()), **change}))
+    assert run.read_status() is None
+    assert not run.is_finished(100)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "5" * 10_000])
+def test_files_that_no_parser_likes_are_damaged(run, text):
+    for path in (run.status, run.run, run.config):
+        path.write_text(text)
+    assert run.read_status() is None
+    with pytest.raises(ValueError, match=r"config\.json' is damaged"):
+        run.open(CONFIG)
+    run.start(CONFIG, resolved={}, steps=0)
+    assert run.read_config() == CONFIG
+
+
+def test_directories_in_the_place_of_files(run):
+    for path in (run.status, run.config):
+        path.unlink()
+        path.mkdir()
+    assert run.read_status() is None
+    with pytest.raises(ValueError, match=r"config\.json' is damaged or describes no training"):
+        run.open(CONFIG)
+
+
+@pytest.mark.parametrize("sessions", [5, {"a": 1}, None, "text"])
+def test_sessions_that_are_no_list_are_dropped(run, sessions):
+    write_json(run.run, {**json.loads(run.run.read_text()), "resumed": sessions})
+    run.start(CONFIG, resolved={}, steps=50)
+    assert [session["steps"] for session in json.loads(run.run.read_text())["resumed"]] == [50]
+
+
 def test_json_is_strict(tmp_path):
     write_json(tmp_path / "x.json", {"nan": float("nan"), "nested": [{"inf": float("-inf")}, (1, True)]})
     text = (tmp_path / "x.json").read_text()
@@ -102,20 +144,32 @@ def git(*words):
 def test_the_working_tree_is_described(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert describe_software()["git"] == {"commit": None, "dirty": None}
+    assert describe_software()["git"] == {"commit": None}
     git("init")
     (tmp_path / "file").write_text("")
-    assert describe_software()["git"] == {"commit": None, "dirty": True}
+    assert describe_software()["git"] == {"commit": None}
     git("add", "file")
     git("commit", "-m", "first")
-    clean = describe_software()["git"]
-    assert len(clean["commit"]) == 40
-    assert clean["dirty"] is False
+    assert len(describe_software()["git"]["commit"]) == 40
+
+
+def test_what_a_repository_would_have_git_execute_is_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    git("init")
+    (tmp_path / "file").write_text("")
+    (tmp_path / ".gitattributes").write_text("* filter=mark\n")
+    git("add", "file", ".gitattributes")
+    git("commit", "-m", "first")
+    for name in ("core.fsmonitor", "filter.mark.clean", "core.pager", "core.sshCommand"):
+        git("config", name, f"touch '{tmp_path}/executed'; false")
+    (tmp_path / "file").write_text("changed")
+    assert len(describe_software()["git"]["commit"]) == 40
+    assert not (tmp_path / "executed").exists()
 
 
 def test_without_git_nothing_is_known(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert describe_software()["git"] == {"commit": None, "dirty": None}
+    assert describe_software()["git"] == {"commit": None}
 
 
 def test_packages_that_are_not_there_are_left_out(monkeypatch):

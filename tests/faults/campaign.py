@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -133,7 +134,7 @@ class TrainLane(Lane):
         """Wait for a few checkpoints, then for some moment in the writing of the next."""
         enough = _named(run) + TRAIN_ROLLOUT * self.draw.randrange(4)
         self.await_that(lambda: _named(run) >= enough, process)
-        self.await_that(lambda: _is_writing(run, process.pid), process, pause=0.0005)
+        self.await_that(lambda: _is_writing(run), process, pause=0.0005)
         time.sleep(self.draw.uniform(0, 0.005))
 
     def _await_first_step(self, run: Path, process: Process) -> int:
@@ -274,9 +275,9 @@ def _start_of(pid: int) -> float:
     return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _is_writing(run: Path, pid: int) -> bool:
+def _is_writing(run: Path) -> bool:
     with suppress(FileNotFoundError):
-        return any(name.startswith(f".{pid}.steps-") for name in os.listdir(run / "checkpoints"))
+        return any(re.match(r"\.\d+\.steps-", name) for name in os.listdir(run / "checkpoints"))
     return False
 
 

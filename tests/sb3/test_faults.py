@@ -18,6 +18,10 @@ SAID = {
     "stretched": r"gave an observation of shape \(1,\), not \(3,\)",
     "reward-nan": "gave the reward nan",
     "reward-shape": r"gave a reward of shape \(2,\), not a number",
+    "reward-none": "gave the reward None, not a real number",
+    "reward-text": "gave the reward 'x', not a real number",
+    "reward-complex": "gave the reward .*1j.*, not a real number",
+    "exits": r"raised in step\(\): SystemExit: 7",
     "raises": r"raised in step\(\): ZeroDivisionError: out of the blue",
     "last-nan": r"ended an episode with 1 of 3 numbers not finite \(nan\)",
     "reset-raises": r"raised in reset\(\): RuntimeError: cannot begin again",
@@ -104,10 +108,21 @@ def test_vectors_of_other_makers_are_looked_at_too(observations, rewards, messag
 
 def test_errors_of_the_vector_itself():
     env = CheckedVecEnv(counting_envs(2), "x")
+    env.seed(40)
     env.reset()
     env.venv.step_wait = lambda: 1 / 0
-    with pytest.raises(EnvironmentFault, match=r"one of the environments .* raised ZeroDivisionError: division"):
+    said = r"one of the environments of task 'x' \(seeds 40 … 41\) .* raised ZeroDivisionError: division"
+    with pytest.raises(EnvironmentFault, match=said):
         env.step(np.zeros(2, int))
+
+
+@pytest.mark.parametrize("reward", [np.float32(0.5), np.int64(2), np.array(1.0), True])
+def test_other_kinds_of_numbers_are_rewards(reward):
+    env = CheckedEnv(gymnasium.make("CartPole-v1"), 0)
+    env.reset()
+    real = env.env.step
+    env.env.step = lambda action: (real(action)[0], reward, False, False, {})
+    assert env.step(0)[1] == reward
 
 
 def test_the_check_is_found_below_other_wrappers():

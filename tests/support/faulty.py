@@ -9,7 +9,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-BREAKS = ("nan", "inf", "shape", "stretched", "reward-nan", "reward-shape", "raises", "last-nan", "reset-raises")
+BREAKS = (
+    "nan", "inf", "shape", "stretched", "reward-nan", "reward-shape", "reward-none", "reward-text", "reward-complex",
+    "raises", "exits", "last-nan", "reset-raises",
+)  # fmt: skip
 
 
 class FaultyEnv(gymnasium.Env[Any, Any]):
@@ -51,6 +54,14 @@ class FaultyEnv(gymnasium.Env[Any, Any]):
                     reward = float("nan")
                 case "reward-shape":
                     reward = np.zeros(2)
+                case "reward-none":
+                    reward = None
+                case "reward-text":
+                    reward = "x"
+                case "reward-complex":
+                    reward = np.complex64(1j)
+                case "exits":
+                    raise SystemExit(7)
                 case "raises":
                     raise ZeroDivisionError("out of the blue")
                 case "last-nan":

@@ -107,6 +107,24 @@ class InfiniteLoss(Sound):
         return {name: value * float("inf") for name, value in super().update(rollout).items()}
 
 
+class SquaresWhatIsHuge(Sound):
+    """Pays and trains within bounds, but its loss overflows."""
+
+    def pay(self, rollout: Rollout) -> Tensor:
+        return super().pay(rollout).clamp(max=1.0)
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        return {"loss": float(self.features(rollout).square().mean())}
+
+
+class SpreadOverTime(Sound):
+    """NaN in rollouts of one step, which it does not refuse."""
+
+    def bonus(self, rollout: Rollout) -> Tensor:
+        bonus = super().bonus(rollout)
+        return bonus + ((bonus - bonus.mean(dim=0)).square().sum(dim=0) / (rollout.n_steps - 1)).sqrt()
+
+
 class MetricsOfTheFirstCall(Sound):
     def metrics(self) -> dict[str, float]:
         if not hasattr(self, "first") and self._metrics:

@@ -24,6 +24,8 @@ CAUGHT = [
     ("dtype", broken.KeepsTheGradient, "the bonus has a gradient"),
     ("finite", broken.DividesByTheSpread, "bonus of DividesByTheSpread is not a finite number"),
     ("finite", broken.InfiniteLoss, "ordinary rollouts gave a bonus or loss that is NaN or infinite"),
+    ("finite", broken.SquaresWhatIsHuge, r"observations of 1e\+30 times their size gave a bonus or loss that is NaN"),
+    ("finite", broken.SpreadOverTime, "ValueError was raised: the bonus of SpreadOverTime is not a finite number"),
     ("metrics", broken.MetricsOfTheFirstCall, r"metrics\(\)\['bonus_mean'\] is .* right would be the mean"),
     ("metrics", broken.MetricsInADictOfItsOwn, "right would be a copy"),
     ("metrics", broken.MetricsAreTensors, r"is tensor\(.*right would be a finite float"),
