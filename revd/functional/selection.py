@@ -72,7 +72,7 @@ def _partition(values: Tensor, count: int) -> Selection:
     mask = (1 << (values.shape[-1] - 1).bit_length()) - 1
     keys = values.view(torch.int32)
     keys.bitwise_and_(~mask).bitwise_or_(torch.arange(values.shape[-1], dtype=torch.int32))
-    keys = torch.from_numpy(np.partition(keys.numpy(), count, axis=-1))
+    np.ndarray.partition(keys.numpy(), count, axis=-1)
     lowest = keys[..., :count]
     return Selection((lowest & mask).long(), lowest < INFINITY, (keys[..., count] & ~mask).view(torch.float32))
 
