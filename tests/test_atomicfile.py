@@ -88,7 +88,7 @@ def test_leftovers_are_known_by_their_names(tmp_path):
     assert leftovers(tmp_path / "nowhere") == []
 
 
-@pytest.mark.parametrize("token", [str(os.getpid()), "7"])
+@pytest.mark.parametrize("token", [str(os.getpid()), "7"], ids=["process", "random"])
 def test_a_link_under_the_other_name_is_not_followed(tmp_path, monkeypatch, token):
     victim = tmp_path / "victim"
     victim.write_text("mine")
