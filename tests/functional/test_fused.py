@@ -61,6 +61,18 @@ def test_points_without_a_proof_are_searched_again(monkeypatch: pytest.MonkeyPat
     assert np.abs(error).max() > 1e-3, "without the second search they come out wrong"
 
 
+def test_the_second_search_sees_what_the_first_one_sees():
+    x, y, z = clouds("regions", 120, 16, 0).split([30, 40, 50], dim=1)
+    generator = torch.Generator().manual_seed(0)
+    limits = [torch.randint(32, n, (2, 30), generator=generator) for n in (40, 50)]
+    own = torch.arange(30).expand(2, -1)
+    targets = [Target(y, limits[0], own=own), Target(z, limits[1])]
+    found = fused.search(x, targets, 2)
+    assert int(found.unproven) == 120
+    for distances, target in zip(found.distances, targets, strict=True):
+        assert_exact(distances, x, target, 2)
+
+
 @pytest.mark.parametrize("d", [1, 4, 32])
 @pytest.mark.parametrize("k", [1, 5])
 def test_numbers_whose_halves_leave_the_largest_residue(d, k):

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from revd import Rollout, make_reward
 from revd.rewards import IntrinsicReward
 from revd.sb3.checkpoint import Checkpoint
+from revd.tensorfile import write_tensors
 
 BOX, ACTIONS = spaces.Box(-1, 1, (3,)), spaces.Discrete(2)
 
@@ -109,6 +110,12 @@ def test_a_file_of_another_kind_is_refused(content: bytes, tmp_path: Path) -> No
 def test_other_safetensors_are_refused(metadata: dict[str, str] | None, tmp_path: Path) -> None:
     save_file({"weight": torch.zeros(3)}, tmp_path / "other", metadata=metadata)
     with pytest.raises(ValueError, match=r"other is not a file that IntrinsicRewardCallback\.save wrote"):
+        Checkpoint.read(tmp_path / "other")
+
+
+def test_files_of_another_format_are_refused(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "other", {"weight": torch.zeros(3)}, {"format": "revd-callback-0"})
+    with pytest.raises(ValueError, match=r"other is not a file that IntrinsicRewardCallback\.save wrote$"):
         Checkpoint.read(tmp_path / "other")
 
 
