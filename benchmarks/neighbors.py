@@ -24,7 +24,10 @@ Pair: TypeAlias = tuple[Tensor, Tensor]
 Form: TypeAlias = Callable[[Tensor, Tensor], Pair]
 
 K = 5
-SHAPES = {"cpu": [(10, 256), (1, 2048), (10, 2048), (1, 27_000)], "cuda": [(10, 256), (10, 2048), (1024, 256), (1, 27_000)]}
+SHAPES = {
+    "cpu": [(10, 256), (1, 2048), (10, 2048), (1, 27_000)],
+    "cuda": [(10, 256), (10, 2048), (1024, 256), (1, 27_000)],
+}
 DIMENSION = 128
 #: Rows whose error is measured.
 CHECKED = 200
