@@ -49,8 +49,8 @@ class Acting:
         if foreign:
             return self._forward(obs, deterministic)  # type: ignore[arg-type]
         # Only tensors are captured; a policy of dictionaries has no recorder.
-        actions, values, log_probs = self._answer(obs)  # type: ignore[arg-type]
-        return actions, *buffer.stage(obs, actions, values, log_probs)
+        actions, values, log_probs = self._answer(buffer.stage_observations(obs))  # type: ignore[arg-type]
+        return actions, *buffer.stage_answer(actions, values, log_probs)
 
     def _fingerprint(self) -> Hashable:
         # Autocast and the precision of matrix products are chosen when a kernel is captured.

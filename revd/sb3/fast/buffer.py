@@ -79,14 +79,22 @@ class DeviceRolloutBuffer(RolloutBuffer):
         self.full = False
         self._staged = None
 
-    def stage(
-        self, observations: Observations, actions: Tensor, values: Tensor, log_probs: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Write what the policy saw and said at the current step, and return its values and log-probabilities.
+    def stage_observations(self, observations: Observations) -> Observations:
+        """Write what the policy is about to see at the current step, and return it: images in the buffer's layout."""
+        rows = map_observations(lambda part: part[self.pos], self.observations)
+        if isinstance(rows, dict) and isinstance(observations, dict):
+            return {key: _copy(row, observations[key]) for key, row in rows.items()}
+        assert isinstance(rows, Tensor)
+        assert isinstance(observations, Tensor)
+        return _copy(rows, observations)
+
+    def stage_answer(self, actions: Tensor, values: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Write what the policy said to that, and return its values and log-probabilities.
 
         They are views of the buffer: `add` knows by them that only the rewards are missing.
         """
-        self._write(observations, actions, values, log_probs)
+        for field, arriving in ((self.actions, actions), (self.values, values), (self.log_probs, log_probs)):
+            _copy(field[self.pos], arriving)
         self._staged = self.values[self.pos].unsqueeze(1)
         return self._staged, self.log_probs[self.pos]
 
@@ -98,10 +106,11 @@ class DeviceRolloutBuffer(RolloutBuffer):
     def add(
         self, obs: Any, action: Array, reward: Array, episode_start: Array, value: Tensor, log_prob: Tensor
     ) -> None:
-        """Complete the current step; what `stage` wrote is not written again."""
+        """Complete the current step; what the policy has staged is not written again."""
         if value is not self._staged:
-            arriving = {key: torch.as_tensor(part) for key, part in obs.items()} if isinstance(obs, dict) else obs
-            self._write(arriving, torch.as_tensor(action), value, log_prob)
+            tensors = {key: torch.as_tensor(part) for key, part in obs.items()} if isinstance(obs, dict) else None
+            self.stage_observations(torch.as_tensor(obs) if tensors is None else tensors)
+            self.stage_answer(torch.as_tensor(action), value, log_prob)
         self.rewards[self.pos] = reward
         self.episode_starts[self.pos] = episode_start
         self._staged = None
@@ -151,15 +160,6 @@ class DeviceRolloutBuffer(RolloutBuffer):
         for rows in self.minibatches(batch_size):
             yield self.samples(rows)
 
-    def _write(self, observations: Any, actions: Tensor, values: Tensor, log_probs: Tensor) -> None:
-        if isinstance(self.observations, dict):
-            for key, part in self.observations.items():
-                _copy(part[self.pos], observations[key])
-        else:
-            _copy(self.observations[self.pos], torch.as_tensor(observations))
-        for field, arriving in ((self.actions, actions), (self.values, values), (self.log_probs, log_probs)):
-            _copy(field[self.pos], arriving)
-
     def _allocate(self, space: spaces.Space[Any], shape: Any, channels_last: bool) -> Observations:
         if isinstance(space, spaces.Dict):
             return {key: self._allocate(part, shape[key], channels_last) for key, part in space.spaces.items()}  # type: ignore[misc]
@@ -180,9 +180,14 @@ def _storable(space: spaces.Space[Any]) -> torch.dtype:
     return WIDER.get(dtype, dtype)
 
 
-def _copy(target: Tensor, arriving: Tensor) -> None:
-    """Of the same numbers, if not of the same shape: SB3 gives discrete observations and actions a dimension more."""
+def _copy(target: Tensor, arriving: Tensor) -> Tensor:
+    """Write as many numbers, if not of the same shape: SB3's buffers have a dimension more for what is discrete.
+
+    Returns what was written if its layout is another, else what arrived: memory of its own is aligned, on which the
+    last bit of a matrix product depends.
+    """
     target.copy_(arriving.reshape(target.shape))
+    return arriving if target.is_contiguous() else target
 
 
 def _rows(tensor: Tensor, rows: Tensor) -> Tensor:
