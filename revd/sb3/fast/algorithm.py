@@ -70,7 +70,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
         )
         obstacle = self._obstacle()
         if obstacle is None:
-            self._recorder = CudaRecorder()
+            self._recorder = CudaRecorder(self.device)
         else:
             self._say(f"{type(self).__name__} runs without CUDA graphs: {obstacle}")
         self._begin()

@@ -104,12 +104,13 @@ class Replayable(Generic[T]):
 class CudaRecorder:
     """Records CUDA graphs on a stream of its own."""
 
-    def __init__(self) -> None:
-        self._stream = torch.cuda.Stream()
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
 
     def warm_up(self, work: Callable[[], T]) -> T:
         """Do the work on the side stream: autograd remembers the stream on which it first saw a parameter."""
-        caller = torch.cuda.current_stream()
+        caller = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(caller)
         with torch.cuda.stream(self._stream), unvalidated_distributions():
             result = work()

@@ -21,9 +21,9 @@ class Update:
     """What `train()` does with a policy and its buffer.
 
     A minibatch is one replayable piece of work: gather, forward, loss, backward, clipping, optimiser. Where somebody
-    must look at the numbers before the parameters change (`target_kl`), it is two. What may change between updates
-    without a new capture (learning rate, coefficients) lies in tensors; statistics are kept on the device until the
-    end.
+    must look at the numbers before the parameters change (`target_kl`), it is two, which meet in gradients that stay in
+    place. What may change between updates without a new capture (learning rate, coefficients) lies in tensors;
+    statistics are kept on the device until the end.
     """
 
     def __init__(self, policy: ActorCriticPolicy, buffer: DeviceRolloutBuffer, recorder: Recorder | None) -> None:
@@ -37,8 +37,9 @@ class Update:
         self._coefficients = torch.zeros(0, device=buffer.device)
         self._statistics = torch.zeros(0, 0, device=buffer.device)
         self._next = torch.zeros(1, dtype=torch.int64, device=buffer.device)
-        self._steps: Replayable[Tensor] = Replayable("the update", self._step, recorder, self._fingerprint)
-        self._gradients: Replayable[Tensor] = Replayable("the gradient", self._accumulate, recorder, self._fingerprint)
+        self._kept_gradients: list[Tensor] = []
+        self._steps: Replayable[None] = Replayable("the update", self._step, recorder, self._fingerprint)
+        self._gradients: Replayable[Tensor] = Replayable("the gradient", self._gradient, recorder, self._fingerprint)
         self._changes: Replayable[None] = Replayable("the optimiser", self._change, recorder, self._fingerprint)
 
     @contextmanager
@@ -65,6 +66,11 @@ class Update:
 
     def gradients(self, rows: Tensor) -> Tensor:
         """The first half of `step`, up to the gradients; returns the statistics."""
+        if not self._kept_gradients:
+            self._kept_gradients = [torch.zeros_like(parameter) for parameter in self.policy.parameters()]
+        for parameter, gradient in zip(self.policy.parameters(), self._kept_gradients, strict=True):
+            # Captures of several shapes write here, and one capture of the optimiser reads it.
+            parameter.grad = gradient
         return self._gradients(rows)
 
     def change(self) -> None:
@@ -87,21 +93,26 @@ class Update:
         """How much of the variance of the returns the values had foreseen."""
         return float(explained_variance(self._buffer.values, self._buffer.returns))
 
-    def _step(self, rows: Tensor) -> Tensor:
-        statistics = self._accumulate(rows)
+    def _step(self, rows: Tensor) -> None:
+        loss, _ = self._loss(rows)
+        self.policy.optimizer.zero_grad()
+        loss.backward()
         self._change()
+
+    def _gradient(self, rows: Tensor) -> Tensor:
+        loss, statistics = self._loss(rows)
+        self.policy.optimizer.zero_grad(set_to_none=False)
+        loss.backward()
         return statistics
 
-    def _accumulate(self, rows: Tensor) -> Tensor:
+    def _loss(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         samples = self._buffer.samples(rows)
         actions = samples.actions.long().flatten() if self._discrete else samples.actions
         values, log_prob, entropy = self.policy.evaluate_actions(samples.observations, actions)
         loss, statistics = self._objective(Evaluation(values.flatten(), log_prob, entropy), samples, self._coefficients)
         self._statistics.index_copy_(0, self._next, statistics[None])
         self._next += 1
-        self.policy.optimizer.zero_grad()
-        loss.backward()
-        return statistics
+        return loss, statistics
 
     def _change(self) -> None:
         nn.utils.clip_grad_norm_(self.policy.parameters(), self._max_grad_norm)
@@ -114,6 +125,7 @@ class Update:
             *self.policy.buffers(),
             *state_tensors(optimizer),
             *self._form.rates,
+            *self._kept_gradients,
             *self._buffer.tensors,
             self._coefficients,
             self._statistics,

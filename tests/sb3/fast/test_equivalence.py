@@ -107,6 +107,10 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
     # 12 minibatches an update: full ones and the shorter last ones are captured each, and once; halves likewise.
     assert recorder.log.count("capture") == (2 if target_kl is None else 3)
     assert distance(fast, rearranged, start) < 5e-6
+    if target_kl is not None:
+        # What one graph writes is what the other reads.
+        kept = [gradient.data_ptr() for gradient in fast._update._kept_gradients]
+        assert [parameter.grad.data_ptr() for parameter in fast.policy.parameters()] == kept
 
 
 def step_by_step(
