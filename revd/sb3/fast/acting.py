@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
@@ -53,9 +52,7 @@ class Acting:
         return actions, *buffer.stage_answer(actions, values, log_probs)
 
     def _fingerprint(self) -> Hashable:
-        # Autocast and the precision of matrix products are chosen when a kernel is captured.
-        precision = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-        return addresses(*self.policy.parameters(), *self.policy.buffers()), precision
+        return addresses(*self.policy.parameters(), *self.policy.buffers())
 
 
 def _batch_size(obs: Observations) -> int:

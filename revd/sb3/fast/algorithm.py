@@ -33,7 +33,8 @@ class FastOnPolicy(OnPolicyAlgorithm):
 
     Args:
         tf32: Whether float32 matrix products and convolutions on a GPU may round to TensorFloat-32. None, the default,
-            leaves it to torch, whose own defaults are no for products and yes for convolutions.
+            leaves it to torch, whose own defaults are no for products and yes for convolutions. Graphs keep what was
+            chosen when they were captured.
         arguments: Those of SB3's constructor.
     """
 
@@ -113,11 +114,13 @@ class FastOnPolicy(OnPolicyAlgorithm):
 
     @contextmanager
     def _precision(self) -> Iterator[None]:
-        """The settings of torch, changed to `tf32` while they matter."""
+        """The settings of torch, changed to `tf32` while they matter; untouched, and not even read, for None."""
+        if self.tf32 is None:
+            yield
+            return
         products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
         before = products.allow_tf32, convolutions.allow_tf32
-        if self.tf32 is not None:
-            products.allow_tf32 = convolutions.allow_tf32 = self.tf32
+        products.allow_tf32 = convolutions.allow_tf32 = self.tf32
         try:
             yield
         finally:

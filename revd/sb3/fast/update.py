@@ -134,8 +134,7 @@ class Update:
             str({name: value for name, value in group.items() if name not in ("params", "lr")})
             for group in optimizer.param_groups
         ]
-        precision = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-        return places, tuple(options), precision, self._objective, self._max_grad_norm
+        return places, tuple(options), self._objective, self._max_grad_norm
 
 
 def _filled(tensor: Tensor, numbers: list[float]) -> Tensor:
