@@ -24,7 +24,6 @@ class Evaluation(NamedTuple):
     log_prob: Tensor
     entropy: Tensor | None
 
-    @property
     def entropy_loss(self) -> Tensor:
         """The negative mean entropy, or its estimate from the actions taken."""
         return -torch.mean(-self.log_prob if self.entropy is None else self.entropy)
@@ -80,13 +79,15 @@ class PPOObjective:
         if self.clip_values:
             values = then.old_values + torch.clamp(values - then.old_values, -clip_range_vf, clip_range_vf)
         value_loss = functional.mse_loss(then.returns, values)
-        loss = policy_loss + ent_coef * now.entropy_loss + vf_coef * value_loss
+        entropy_loss = now.entropy_loss()
+        loss = policy_loss + ent_coef * entropy_loss + vf_coef * value_loss
         with torch.no_grad():
+            excess = ratio - 1
             # An unbiased estimate of the reverse divergence that is never negative: joschu.net/blog/kl-approx.html
-            approx_kl = torch.mean((ratio - 1) - log_ratio)
-            clip_fraction = torch.mean((torch.abs(ratio - 1) > clip_range).float())
-        reported = (now.entropy_loss, policy_loss, value_loss, approx_kl, clip_fraction, loss)
-        return loss, torch.stack(reported).detach()
+            approx_kl = torch.mean(excess - log_ratio)
+            clip_fraction = torch.mean((torch.abs(excess) > clip_range).float())
+            reported = torch.stack((entropy_loss, policy_loss, value_loss, approx_kl, clip_fraction, loss))
+        return loss, reported
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,9 @@ class A2CObjective:
         advantages = normalized(then.advantages) if self.normalize_advantage else then.advantages
         policy_loss = -(advantages * now.log_prob).mean()
         value_loss = functional.mse_loss(then.returns, now.values)
-        loss = policy_loss + ent_coef * now.entropy_loss + vf_coef * value_loss
-        return loss, torch.stack((now.entropy_loss, policy_loss, value_loss)).detach()
+        entropy_loss = now.entropy_loss()
+        loss = policy_loss + ent_coef * entropy_loss + vf_coef * value_loss
+        return loss, torch.stack((entropy_loss, policy_loss, value_loss)).detach()
 
 
 def normalized(advantages: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ def samples(n: int) -> RolloutBufferSamples:
 
 def test_without_a_formula_the_entropy_is_estimated_from_the_actions() -> None:
     log_prob = torch.tensor([-1.0, -3.0])
-    assert Evaluation(log_prob, log_prob, None).entropy_loss == -2
-    assert Evaluation(log_prob, log_prob, torch.tensor([1.0, 2.0])).entropy_loss == -1.5
+    assert Evaluation(log_prob, log_prob, None).entropy_loss() == -2
+    assert Evaluation(log_prob, log_prob, torch.tensor([1.0, 2.0])).entropy_loss() == -1.5
 
 
 def test_a_minibatch_of_one_is_not_normalized() -> None:
