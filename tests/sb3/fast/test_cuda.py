@@ -105,6 +105,7 @@ def test_nothing_waits_within_an_epoch() -> None:
     model = build(FastPPO, noise(FRAMES), device="cuda", batch_size=16, n_epochs=4).learn(2 * 48)
     rows = next(iter(model.rollout_buffer.minibatches(16)))
     steps = model._update._steps
+    model._update._next.zero_()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(3):
