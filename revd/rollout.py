@@ -171,8 +171,8 @@ def _lengths(values: ArrayLike) -> Tensor:
     return lengths.long()
 
 
-#: Of these torch can do little more than store them.
-_WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
+#: Types of which torch can do little more than store them, and what to take instead.
+WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 
 
 def _tensor(name: str, values: ArrayLike) -> Tensor:
@@ -189,7 +189,7 @@ def _tensor(name: str, values: ArrayLike) -> Tensor:
         raise TypeError(f"{name} must be an array or a tensor of numbers, got {_kind(values)}: {error}") from error
     if tensor.is_complex() or tensor.layout != torch.strided or tensor.is_quantized:
         raise TypeError(f"{name} must be a dense array or tensor of real numbers, got {_kind(values)}")
-    return tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
+    return tensor.to(WIDER.get(tensor.dtype, tensor.dtype))
 
 
 def _shareable(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -205,7 +205,8 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _check_finite(self, buffer: RolloutBuffer, raw: Array) -> None:
         """Raise a ValueError rather than let the policy train on rewards or returns that are NaN or infinite."""
-        bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(buffer.returns)))
+        returns = torch.as_tensor(buffer.returns).cpu().numpy()
+        bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(returns)))
         if len(bad) == 0:
             return
         step, env = bad[0]
@@ -216,7 +217,7 @@ class IntrinsicRewardCallback(BaseCallback):
             cause = f"the task's own reward is {raw[step, env]:g}"
         raise ValueError(
             f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
-            f"{buffer.returns[step, env]}: {cause}"
+            f"{returns[step, env]}: {cause}"
         )
 
     def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:

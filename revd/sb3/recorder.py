@@ -7,12 +7,13 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import torch
 from gymnasium import spaces
+from torch import Tensor
 
-from revd.rollout import Rollout
+from revd.rollout import Observations, Rollout
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.buffers import RolloutBuffer
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -69,40 +70,47 @@ class RolloutRecorder:
         return np.stack(self._rewards)
 
     def rollout(self, model: OnPolicyAlgorithm) -> Rollout:
-        """What the model has just collected."""
+        """What the model has just collected, where its buffer has it: arrays are not copied, frames stay on a GPU."""
         buffer = model.rollout_buffer
-        observations = _shaped(buffer.observations, model.observation_space, buffer)
+        observations = _shaped(buffer.observations, model.observation_space)
         last = model._last_obs
         assert last is not None
         return Rollout(
             observations=observations,
-            actions=_executed(buffer.actions, model.action_space, buffer),
+            actions=_executed(torch.as_tensor(buffer.actions), model.action_space),
             next_observations=self._successors(observations, last),
             dones=np.stack(self._dones),
         )
 
-    def _successors(self, observations: ObservationArray, last: Any, key: str | None = None) -> ObservationArray:
+    def _successors(self, observations: Observations, last: Any, key: str | None = None) -> Observations:
         """Each step's next observation: the next row, or the terminal observation where an episode ended."""
         if isinstance(observations, dict):
             return {name: self._successors(part, last[name], name) for name, part in observations.items()}  # type: ignore[misc]
-        successors = np.empty_like(observations)
+        successors = torch.empty_like(observations)
         successors[:-1] = observations[1:]
-        successors[-1] = np.asarray(last).reshape(observations.shape[1:])
+        _put(successors[-1], last)
         for step, env, terminal in self._terminal:
-            value = terminal if key is None else terminal[key]
-            successors[step, env] = np.asarray(value).reshape(observations.shape[2:])
+            _put(successors[step, env], terminal if key is None else terminal[key])
         return successors
 
 
-def _executed(actions: Array, space: spaces.Space[Any], buffer: RolloutBuffer) -> Array:
+def _executed(actions: Tensor, space: spaces.Space[Any]) -> Tensor:
     """The actions in the space's own shape, and inside its bounds, as SB3 hands them to the environment."""
-    shaped = actions.reshape(buffer.buffer_size, buffer.n_envs, *(space.shape or ()))
-    return np.clip(shaped, space.low, space.high) if isinstance(space, spaces.Box) else shaped
+    shaped = actions.reshape(*actions.shape[:2], *(space.shape or ()))
+    if not isinstance(space, spaces.Box):
+        return shaped
+    low, high = (torch.as_tensor(bound).to(shaped.device) for bound in (space.low, space.high))
+    return shaped.clamp(low, high)
 
 
-def _shaped(observations: Any, space: Any, buffer: RolloutBuffer) -> ObservationArray:
+def _shaped(observations: Any, space: Any) -> Observations:
     """The buffer's observations in the space's own shape; the buffer gives discrete ones a trailing dimension."""
     if isinstance(observations, dict):
-        return {key: _shaped(part, space[key], buffer) for key, part in observations.items()}  # type: ignore[misc]
-    shaped: Array = observations.reshape(buffer.buffer_size, buffer.n_envs, *space.shape)
-    return shaped
+        return {key: _shaped(part, space[key]) for key, part in observations.items()}  # type: ignore[misc]
+    tensor = torch.as_tensor(observations)
+    return tensor.reshape(*tensor.shape[:2], *space.shape)
+
+
+def _put(target: Tensor, value: Any) -> None:
+    """Write one observation of an environment, which may be any kind of array, or a number."""
+    target.copy_(torch.from_numpy(np.array(value, order="C")).reshape(target.shape))

@@ -64,9 +64,10 @@ class Moment:
 
 def take_snapshot(model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None, moment: Moment) -> Snapshot:
     """Policy, optimiser, bonus, VecNormalize, counters and random generators, as at a moment since the last update."""
-    optimizer, options = _optimizer_state(model.policy.optimizer.state_dict())
+    parameters = model.get_parameters()
+    optimizer, options = _optimizer_state(parameters["policy.optimizer"])
     tensors = {
-        **_prefixed("policy", model.policy.state_dict()),
+        **_prefixed("policy", parameters["policy"]),
         **_prefixed("optimizer", optimizer),
         **_prefixed("random", moment.generators.tensors()),
         **_prefixed("normalization", moment.normalization),

@@ -1,0 +1,128 @@
+"""SB3's PPO and A2C against ours: `python benchmarks/training.py [--device cpu|cuda] [--task atari/space-invaders]`.
+
+Both train in the same task with the same settings (the paper's, where it has some), rollout by rollout in turns, each
+in environments of its own. The first rollouts, in which a GPU captures its graphs, are not counted. Steps are those of
+all environments together. Of a rollout's time, `environment` is spent in the environments' own step, `bonus` in the
+exploration reward, `update` in train(), and `acting` is the rest: the policy, copies, the buffer, GAE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+from measure import machine, markdown_table
+from stable_baselines3 import A2C, PPO
+
+from revd.envs.tasks import find_task
+from revd.experiments.presets import ALGORITHMS, REWARDS, SUITES
+from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
+from revd.sb3.environments import make_vec_env
+from revd.sb3.policies import paper_policy, policy_class
+
+KINDS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
+PARTS = ("environment", "acting", "bonus", "update")
+WARM_UPS = 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--task", default="atari/space-invaders")
+    parser.add_argument("--algo", choices=KINDS, default="ppo")
+    parser.add_argument("--reward", default="revd", help="or none")
+    parser.add_argument("--n-envs", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=1, help="for Atari's emulators; torch has one")
+    parser.add_argument("--rollouts", type=int, default=5, help="that count, of each")
+    parser.add_argument("--tf32", action="store_true", help="for ours")
+    arguments = parser.parse_args()
+    # With more, torch's threads spin against the emulators'.
+    torch.set_num_threads(1)
+    theirs, ours = KINDS[arguments.algo]
+    cases = {
+        theirs.__name__: Training(theirs, arguments),
+        ours.__name__: Training(ours, arguments, **({"tf32": True} if arguments.tf32 else {})),
+    }
+    for turn in range(WARM_UPS + arguments.rollouts):
+        for training in cases.values():
+            training.rollout(counts=turn >= WARM_UPS)
+    print(f"{machine(arguments.device)}; {arguments.task}, {arguments.n_envs} environments\n")
+    reference = cases[theirs.__name__].speed
+    header = ("", "steps/s", "against SB3", *(f"{part} ms" for part in PARTS))
+    rows = [
+        [name, f"{training.speed:,.0f}", f"{training.speed / reference:.2f}", *training.breakdown()]
+        for name, training in cases.items()
+    ]
+    print(markdown_table(header, rows))
+
+
+class Training:
+    """A model that learns one rollout at a time, with a stopwatch at every door."""
+
+    def __init__(self, kind: Any, arguments: argparse.Namespace, **options: Any) -> None:
+        suite = find_task(arguments.task).suite
+        normalize = SUITES[suite]["normalize"] if suite in SUITES else "none"
+        env = make_vec_env(
+            arguments.task, n_envs=arguments.n_envs, seed=0, normalize=normalize, threads=arguments.threads
+        )
+        name, parameters = paper_policy(env.observation_space)
+        settings = ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256})
+        self._device = torch.device(arguments.device)
+        self._model = kind(
+            policy_class(name), env, policy_kwargs=parameters, seed=0, device=self._device, **settings, **options
+        )
+        self._callback = None
+        if arguments.reward != "none":
+            preset = REWARDS.get((suite, arguments.reward), {})
+            self._callback = IntrinsicRewardCallback(
+                arguments.reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
+            )
+            self._time(self._callback, "_on_rollout_end", "bonus")
+        self._time(env, "step", "environment")
+        self._time(self._model, "train", "update")
+        self._spent = dict.fromkeys(PARTS, 0.0)
+        self._rollouts: list[dict[str, float]] = []
+
+    def rollout(self, *, counts: bool) -> None:
+        """Collect a rollout and learn from it."""
+        self._spent = dict.fromkeys(PARTS, 0.0)
+        began = time.perf_counter()
+        self._model.learn(self._steps, callback=self._callback, reset_num_timesteps=False)
+        self._spent["acting"] = time.perf_counter() - began - sum(self._spent.values())
+        if counts:
+            self._rollouts.append(self._spent)
+
+    @property
+    def speed(self) -> float:
+        """Steps in a second, in the median rollout."""
+        return self._steps / median(sum(spent.values()) for spent in self._rollouts)
+
+    def breakdown(self) -> list[str]:
+        """Milliseconds of each part, in its median rollout."""
+        return [f"{1e3 * median(spent[part] for spent in self._rollouts):.0f}" for part in PARTS]
+
+    @property
+    def _steps(self) -> int:
+        return int(self._model.n_steps * self._model.n_envs)
+
+    def _time(self, owner: Any, method: str, part: str) -> None:
+        """Let a method of an object note how long it takes, until the GPU has done what it ordered."""
+        call: Callable[..., Any] = getattr(owner, method)
+
+        def timed(*arguments: Any, **keywords: Any) -> Any:
+            began = time.perf_counter()
+            result = call(*arguments, **keywords)
+            if self._device.type == "cuda":
+                torch.cuda.synchronize()
+            self._spent[part] += time.perf_counter() - began
+            return result
+
+        setattr(owner, method, timed)
+
+
+if __name__ == "__main__":
+    main()

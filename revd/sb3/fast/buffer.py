@@ -1,0 +1,199 @@
+"""A rollout on the device on which the policy computes, in the observations' own types."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.type_aliases import RolloutBufferSamples
+from torch import Tensor
+
+from revd.functional.advantages import generalized_advantages
+from revd.rollout import WIDER, Observations, map_observations
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class DeviceRolloutBuffer(RolloutBuffer):
+    """SB3's rollout buffer with tensors in place of arrays, allocated once.
+
+    Observations (uint8 frames stay uint8), actions, values, log-probabilities, advantages and returns are tensors
+    (n_steps, n_envs, …) on the device. Rewards and starts of episodes are born on the host and stay arrays there, so
+    that callbacks can change the rewards; they travel with each `compute_returns_and_advantage`.
+
+    Unlike SB3's, `get` leaves the fields time-major.
+
+    Args:
+        buffer_size: n_steps.
+        observation_space: Any of SB3's, dictionaries included.
+        action_space: Any of SB3's.
+        device: Of the policy.
+        gae_lambda: lambda of GAE.
+        gamma: Discount.
+        n_envs: Environments.
+        channels_last: Store images (channels, height, width) with the channels innermost, as convolutions like them.
+    """
+
+    observations: Observations  # type: ignore[assignment]
+    actions: Tensor  # type: ignore[assignment]
+    values: Tensor  # type: ignore[assignment]
+    log_probs: Tensor  # type: ignore[assignment]
+    advantages: Tensor  # type: ignore[assignment]
+    returns: Tensor  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        device: torch.device | str = "auto",
+        gae_lambda: float = 1,
+        gamma: float = 0.99,
+        n_envs: int = 1,
+        channels_last: bool = False,
+    ) -> None:
+        # Not RolloutBuffer's own, which would allocate arrays.
+        super(RolloutBuffer, self).__init__(buffer_size, observation_space, action_space, device, n_envs)
+        self.gae_lambda = gae_lambda
+        self.gamma = gamma
+        self.observations = self._allocate(observation_space, self.obs_shape, channels_last)
+        self.actions = self._zeros((self.action_dim,), _storable(action_space))
+        self.values, self.log_probs, self.advantages, self.returns = (self._zeros(()) for _ in range(4))
+        self.rewards, self.episode_starts = (np.zeros((buffer_size, n_envs), np.float32) for _ in range(2))
+        self._staged: Tensor | None = None
+        self.reset()
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Everything that lies on the device."""
+        seen = list(self.observations.values()) if isinstance(self.observations, dict) else [self.observations]
+        return [*seen, self.actions, self.values, self.log_probs, self.advantages, self.returns]
+
+    def reset(self) -> None:
+        """A rollout begins; what lies in memory is overwritten step by step."""
+        self.pos = 0
+        self.full = False
+        self._staged = None
+
+    def stage_observations(self, observations: Observations) -> Observations:
+        """Write what the policy is about to see at the current step, and return it: images in the buffer's layout."""
+        rows = map_observations(lambda part: part[self.pos], self.observations)
+        if isinstance(rows, dict) and isinstance(observations, dict):
+            return {key: _copy(row, observations[key]) for key, row in rows.items()}
+        assert isinstance(rows, Tensor)
+        assert isinstance(observations, Tensor)
+        return _copy(rows, observations)
+
+    def stage_answer(self, actions: Tensor, values: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Write what the policy said to that, and return its values and log-probabilities.
+
+        They are views of the buffer: `add` knows by them that only the rewards are missing.
+        """
+        for field, arriving in ((self.actions, actions), (self.values, values), (self.log_probs, log_probs)):
+            _copy(field[self.pos], arriving)
+        self._staged = self.values[self.pos].unsqueeze(1)
+        return self._staged, self.log_probs[self.pos]
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether the current step has been written already, but for the rewards."""
+        return self._staged is not None
+
+    def add(
+        self, obs: Any, action: Array, reward: Array, episode_start: Array, value: Tensor, log_prob: Tensor
+    ) -> None:
+        """Complete the current step; what the policy has staged is not written again."""
+        if value is not self._staged:
+            tensors = {key: torch.as_tensor(part) for key, part in obs.items()} if isinstance(obs, dict) else None
+            self.stage_observations(torch.as_tensor(obs) if tensors is None else tensors)
+            self.stage_answer(torch.as_tensor(action), value, log_prob)
+        self.rewards[self.pos] = reward
+        self.episode_starts[self.pos] = episode_start
+        self._staged = None
+        self.pos += 1
+        self.full = self.pos == self.buffer_size
+
+    def compute_returns_and_advantage(self, last_values: Tensor, dones: Array) -> None:
+        """Returns and GAE on the device, from the rewards as they are now."""
+        ends = np.concatenate([self.episode_starts[1:], np.asarray(dones, np.float32)[None]])
+        advantages = generalized_advantages(
+            self._uploaded(self.rewards),
+            self.values,
+            last_values.detach().flatten().to(self.values),
+            self._uploaded(ends),
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+        )
+        self.advantages.copy_(advantages)
+        torch.add(advantages, self.values, out=self.returns)
+
+    def permutation(self) -> Tensor:
+        """A random order of all steps; on the CPU the one that SB3 would draw."""
+        n = self.buffer_size * self.n_envs
+        if self.device.type == "cpu":
+            return torch.from_numpy(np.random.permutation(n))  # noqa: NPY002
+        return torch.randperm(n, device=self.device)
+
+    def minibatches(self, batch_size: int | None = None) -> Iterator[Tensor]:
+        """Every step once, in random order: the steps of each minibatch, as `samples` takes them."""
+        assert self.full
+        order = self.permutation()
+        # SB3 counts environment by environment, we step by step.
+        rows = order % self.buffer_size * self.n_envs + order // self.buffer_size
+        yield from rows.split(batch_size or len(rows))
+
+    def samples(self, rows: Tensor) -> RolloutBufferSamples:
+        """Some steps by their numbers, counted step by step over all environments."""
+        numbers = (self.values, self.log_probs, self.advantages, self.returns)
+        return RolloutBufferSamples(
+            map_observations(lambda part: _rows(part, rows), self.observations),  # type: ignore[arg-type]
+            _rows(self.actions, rows).float(),
+            *(_rows(part, rows) for part in numbers),
+        )
+
+    def get(self, batch_size: int | None = None) -> Generator[RolloutBufferSamples, None, None]:
+        """Minibatches for a `train()` like SB3's own."""
+        for rows in self.minibatches(batch_size):
+            yield self.samples(rows)
+
+    def _allocate(self, space: spaces.Space[Any], shape: Any, channels_last: bool) -> Observations:
+        if isinstance(space, spaces.Dict):
+            return {key: self._allocate(part, shape[key], channels_last) for key, part in space.spaces.items()}  # type: ignore[misc]
+        if channels_last and len(shape) == 3:
+            return self._zeros((*shape[1:], shape[0]), _storable(space)).movedim(-1, 2)
+        return self._zeros(shape, _storable(space))
+
+    def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros((self.buffer_size, self.n_envs, *shape), dtype=dtype, device=self.device)
+
+    def _uploaded(self, numbers: Array) -> Tensor:
+        return torch.as_tensor(numbers, dtype=torch.float32, device=self.device)
+
+
+def _storable(space: spaces.Space[Any]) -> torch.dtype:
+    """The space's own type, or the next in which torch can compute."""
+    dtype = torch.from_numpy(np.zeros(0, space.dtype)).dtype
+    return WIDER.get(dtype, dtype)
+
+
+def _copy(target: Tensor, arriving: Tensor) -> Tensor:
+    """Write as many numbers, if not of the same shape: SB3's buffers have a dimension more for what is discrete.
+
+    Returns what was written if its layout is another, else what arrived: memory of its own is aligned, on which the
+    last bit of a matrix product depends.
+    """
+    target.copy_(arriving.reshape(target.shape))
+    return arriving if target.is_contiguous() else target
+
+
+def _rows(tensor: Tensor, rows: Tensor) -> Tensor:
+    """`rows` of (n_steps, n_envs, …), counted over both; images with channels innermost keep them there."""
+    flat = tensor.flatten(0, 1)
+    if flat.is_contiguous():
+        return flat.index_select(0, rows)
+    # index_select copies whole rows, and keeps their order in memory, only where they are contiguous.
+    return flat.movedim(1, -1).index_select(0, rows).movedim(-1, 1)

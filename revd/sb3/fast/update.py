@@ -1,0 +1,143 @@
+"""Gradient steps on the minibatches of a rollout, none of which waits for a number."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.policies import ActorCriticPolicy
+from torch import Tensor, nn
+
+from revd.sb3.fast.buffer import Array, DeviceRolloutBuffer
+from revd.sb3.fast.graphs import Recorder, Replayable, addresses
+from revd.sb3.fast.losses import Evaluation, Objective, explained_variance
+from revd.sb3.fast.optimizers import CapturableForm, align_state, state_tensors
+
+
+class Update:
+    """What `train()` does with a policy and its buffer.
+
+    A minibatch is one replayable piece of work: gather, forward, loss, backward, clipping, optimiser. Where somebody
+    must look at the numbers before the parameters change (`target_kl`), it is two, which meet in gradients that stay in
+    place. What may change between updates without a new capture (learning rate, coefficients) lies in tensors;
+    statistics are kept on the device until the end.
+    """
+
+    def __init__(self, policy: ActorCriticPolicy, buffer: DeviceRolloutBuffer, recorder: Recorder | None) -> None:
+        self.policy = policy
+        self._buffer = buffer
+        self._discrete = isinstance(buffer.action_space, spaces.Discrete)
+        self._capturing = recorder is not None
+        self._form = CapturableForm(policy.optimizer, buffer.device)
+        self._objective: Objective
+        self._max_grad_norm = 0.0
+        self._coefficients = torch.zeros(0, device=buffer.device)
+        self._statistics = torch.zeros(0, 0, device=buffer.device)
+        self._next = torch.zeros(1, dtype=torch.int64, device=buffer.device)
+        self._kept_gradients: list[Tensor] = []
+        self._steps: Replayable[None] = Replayable("the update", self._step, recorder, self._fingerprint)
+        self._gradients: Replayable[Tensor] = Replayable("the gradient", self._gradient, recorder, self._fingerprint)
+        self._changes: Replayable[None] = Replayable("the optimiser", self._change, recorder, self._fingerprint)
+
+    @contextmanager
+    def running(
+        self, objective: Objective, coefficients: Mapping[str, float], *, max_grad_norm: float, steps: int
+    ) -> Iterator[None]:
+        """Prepare for at most `steps` minibatches, and leave the optimiser as SB3 knows it."""
+        self._objective = objective
+        self._max_grad_norm = max_grad_norm
+        self._coefficients = _filled(self._coefficients, [coefficients[name] for name in objective.coefficients])
+        shape = (steps, len(objective.statistics))
+        if self._statistics.shape != shape:
+            self._statistics = torch.zeros(shape, device=self._buffer.device)
+        self._next.zero_()
+        align_state(self.policy.optimizer)
+        with self._form.applied() if self._capturing else nullcontext():
+            for work in (self._steps, self._gradients, self._changes):
+                work.renew()
+            yield
+
+    def step(self, rows: Tensor) -> None:
+        """One minibatch: the rows of the buffer that belong to it."""
+        self._steps(rows)
+
+    def gradients(self, rows: Tensor) -> Tensor:
+        """The first half of `step`, up to the gradients; returns the statistics."""
+        if not self._kept_gradients:
+            self._kept_gradients = [torch.zeros_like(parameter) for parameter in self.policy.parameters()]
+        for parameter, gradient in zip(self.policy.parameters(), self._kept_gradients, strict=True):
+            # Captures of several shapes write here, and one capture of the optimiser reads it.
+            parameter.grad = gradient
+        return self._gradients(rows)
+
+    def change(self) -> None:
+        """The second half of `step`."""
+        self._changes()
+
+    def statistics(self) -> Array:
+        """The numbers that the objective reports, a row for each minibatch; this waits for the device.
+
+        Raises:
+            ValueError: Some are not finite, and no distribution has complained, since captured ones cannot.
+        """
+        rows: Array = self._statistics[: int(self._next)].cpu().numpy()
+        if self._capturing and not np.isfinite(rows).all():
+            where = dict(zip(self._objective.statistics, rows[~np.isfinite(rows).all(axis=1)][0], strict=True))
+            raise ValueError(f"the policy's update has come to numbers that are not finite: {where}")
+        return rows
+
+    def explained_variance(self) -> float:
+        """How much of the variance of the returns the values had foreseen."""
+        return float(explained_variance(self._buffer.values, self._buffer.returns))
+
+    def _step(self, rows: Tensor) -> None:
+        loss, _ = self._loss(rows)
+        self.policy.optimizer.zero_grad()
+        loss.backward()
+        self._change()
+
+    def _gradient(self, rows: Tensor) -> Tensor:
+        loss, statistics = self._loss(rows)
+        self.policy.optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        return statistics
+
+    def _loss(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        samples = self._buffer.samples(rows)
+        actions = samples.actions.long().flatten() if self._discrete else samples.actions
+        values, log_prob, entropy = self.policy.evaluate_actions(samples.observations, actions)
+        loss, statistics = self._objective(Evaluation(values.flatten(), log_prob, entropy), samples, self._coefficients)
+        self._statistics.index_copy_(0, self._next, statistics[None])
+        self._next += 1
+        return loss, statistics
+
+    def _change(self) -> None:
+        nn.utils.clip_grad_norm_(self.policy.parameters(), self._max_grad_norm)
+        self.policy.optimizer.step()
+
+    def _fingerprint(self) -> Hashable:
+        optimizer = self.policy.optimizer
+        places = addresses(
+            *self.policy.parameters(),
+            *self.policy.buffers(),
+            *state_tensors(optimizer),
+            *self._form.rates,
+            *self._kept_gradients,
+            *self._buffer.tensors,
+            self._coefficients,
+            self._statistics,
+        )
+        options = [
+            str({name: value for name, value in group.items() if name not in ("params", "lr")})
+            for group in optimizer.param_groups
+        ]
+        return places, tuple(options), self._objective, self._max_grad_norm
+
+
+def _filled(tensor: Tensor, numbers: list[float]) -> Tensor:
+    """The numbers in the same memory, if they are as many as before."""
+    fresh = torch.tensor(numbers, dtype=torch.float32)
+    return tensor.copy_(fresh) if tensor.shape == fresh.shape else fresh.to(tensor.device)

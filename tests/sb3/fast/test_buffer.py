@@ -1,0 +1,100 @@
+"""The rollout on the device holds what SB3's buffer holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from stable_baselines3 import PPO
+
+from revd.sb3 import FastPPO
+from revd.sb3.fast.buffer import DeviceRolloutBuffer
+from tests.sb3.fast.support import CONTINUOUS, DISCRETE, FRAMES, VECTOR, array, build, collect, copy_rollout, noise
+
+OBSERVATIONS: dict[str, spaces.Space[Any]] = {
+    "vector": VECTOR,
+    "frames": FRAMES,
+    "float64": spaces.Box(-1, 1, (2, 2), np.float64),
+    "discrete": spaces.Discrete(7),
+    "uint16": spaces.Box(0, 60_000, (3,), np.uint16),
+    "multi-binary": spaces.MultiBinary(4),
+    "dict": spaces.Dict({"camera": FRAMES, "place": VECTOR, "level": spaces.Discrete(5)}),
+}
+ACTIONS: dict[str, spaces.Space[Any]] = {
+    "discrete": DISCRETE,
+    "continuous": CONTINUOUS,
+    "multi-discrete": spaces.MultiDiscrete([3, 2]),
+    "multi-binary": spaces.MultiBinary(3),
+}
+CASES = [(observed, "discrete") for observed in OBSERVATIONS] + [("vector", acted) for acted in ACTIONS]
+
+
+@pytest.mark.parametrize(("observed", "acted"), CASES)
+def test_a_rollout_is_the_one_that_sb3_collects(observed: str, acted: str) -> None:
+    buffers, batches = [], []
+    for kind in (PPO, FastPPO):
+        model = build(kind, noise(OBSERVATIONS[observed], ACTIONS[acted]), batch_size=12)
+        collect(model)
+        buffer: Any = model.rollout_buffer
+        buffers.append({name: array(getattr(buffer, name)) for name in ("rewards", "values", "advantages", "returns")})
+        np.random.seed(1)  # noqa: NPY002
+        batches.append(list(buffer.get(12)))
+        assert len(batches[-1]) == 4
+    for name, theirs in buffers[0].items():
+        np.testing.assert_allclose(buffers[1][name], theirs, rtol=1e-5, atol=1e-6)
+    for theirs, ours in zip(*batches, strict=True):
+        for name, expected in theirs._asdict().items():
+            parts = expected.items() if isinstance(expected, dict) else [(None, expected)]
+            for key, part in parts:
+                found = getattr(ours, name) if key is None else getattr(ours, name)[key]
+                assert found.dtype == part.dtype or observed == "uint16"
+                torch.testing.assert_close(found, part, rtol=1e-5, atol=1e-6, check_dtype=False)
+
+
+def test_frames_stay_bytes_with_their_channels_innermost() -> None:
+    model = build(FastPPO, noise(FRAMES), batch_size=12)
+    collect(model)
+    buffer = model.rollout_buffer
+    assert isinstance(buffer, DeviceRolloutBuffer)
+    assert isinstance(buffer.observations, torch.Tensor)
+    assert buffer.observations.dtype == torch.uint8
+    assert buffer.observations.shape == (16, 3, *FRAMES.shape)
+    frames = next(buffer.get(12)).observations
+    assert frames.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_memory_is_allocated_once() -> None:
+    model = build(FastPPO, noise(), batch_size=12)
+    places = [tensor.data_ptr() for tensor in model.rollout_buffer.tensors]
+    model.learn(3 * 48)
+    assert [tensor.data_ptr() for tensor in model.rollout_buffer.tensors] == places
+
+
+def test_returns_follow_changed_rewards() -> None:
+    reference, fast = (build(kind, noise(), batch_size=12) for kind in (PPO, FastPPO))
+    collect(reference)
+    copy_rollout(reference, fast)
+    last, dones = torch.tensor([[0.5], [-1.0], [2.0]]), np.array([True, False, False])
+    for model in (reference, fast):
+        model.rollout_buffer.rewards = model.rollout_buffer.rewards + np.arange(48, dtype=np.float64).reshape(16, 3)
+        model.rollout_buffer.compute_returns_and_advantage(last, dones)
+    for name in ("advantages", "returns"):
+        np.testing.assert_allclose(
+            getattr(fast.rollout_buffer, name), getattr(reference.rollout_buffer, name), rtol=1e-5, atol=1e-5
+        )
+
+
+def test_a_whole_rollout_in_one_batch() -> None:
+    model = build(FastPPO, noise(), batch_size=12)
+    collect(model)
+    (rows,) = model.rollout_buffer.minibatches()
+    assert sorted(rows.tolist()) == list(range(48))
+
+
+def test_the_order_on_another_device_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = DeviceRolloutBuffer(4, VECTOR, DISCRETE, device="cpu", n_envs=2)
+    monkeypatch.setattr(buffer, "device", torch.device("meta"))
+    assert buffer.permutation().device.type == "meta"

@@ -1,0 +1,136 @@
+"""The path of a GPU: captured graphs against SB3's own update, no waiting, files that a CPU can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import A2C, PPO
+
+from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
+from revd.sb3.fast.buffer import DeviceRolloutBuffer
+from revd.sb3.policies import PaperCnnPolicy
+from tests.sb3.fast.support import (
+    CONTINUOUS,
+    DISCRETE,
+    FRAMES,
+    VECTOR,
+    build,
+    collect,
+    copy_rollout,
+    distance,
+    noise,
+    parameters,
+    update,
+)
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU, which this machine has not"),
+    pytest.mark.filterwarnings("ignore:You are trying to run"),
+    pytest.mark.filterwarnings("ignore:You have specified a mini-batch size"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _numpys_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Minibatches in SB3's order, and float32 without TF32, so that the two can be compared."""
+    monkeypatch.setattr(
+        DeviceRolloutBuffer,
+        "permutation",
+        lambda self: torch.from_numpy(np.random.permutation(self.buffer_size * self.n_envs)).to(self.device),  # noqa: NPY002
+    )
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def small(kind: Any) -> dict[str, Any]:
+    return {"batch_size": 20, "n_epochs": 4} if issubclass(kind, PPO) else {}
+
+
+NETWORKS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "mlp": (VECTOR, {}),
+    "cnn": (FRAMES, {}),
+    "cnn, separate": (FRAMES, {"policy_kwargs": {"share_features_extractor": False}}),
+    "cnn, batch norm": (FRAMES, {"policy": PaperCnnPolicy, "policy_kwargs": {"batch_norm": "train"}}),
+}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(PPO, FastPPO), (A2C, FastA2C)])
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+@pytest.mark.parametrize("target_kl", [None, 10.0], ids=["one graph", "two graphs"])
+def test_captured_updates_are_as_near_to_sb3s_as_sb3_in_channels_last(
+    theirs: Any, ours: Any, network: str, actions: Any, target_kl: float | None
+) -> None:
+    space, options = NETWORKS[network]
+    options = {**options, **({"target_kl": target_kl} if theirs is PPO else {}), **small(theirs), "device": "cuda"}
+    kinds = theirs, ours, theirs
+    reference, fast, rearranged = (build(kind, noise(space, actions), **_copied(options)) for kind in kinds)
+    rearranged.policy.to(memory_format=torch.channels_last)
+    start = parameters(reference)
+    collect(reference)
+    for order in range(5):
+        # SB3's `get` has flattened its arrays: fill them anew.
+        collect(reference)
+        for model in (fast, rearranged):
+            copy_rollout(reference, model)
+        for model in (reference, fast, rearranged):
+            update(model, order)
+    assert fast._update._steps._captured or fast._update._gradients._captured
+    yardstick = max(distance(rearranged, reference, start), 1e-5)
+    assert distance(fast, reference, start) <= 2 * yardstick
+
+
+def _copied(options: dict[str, Any]) -> dict[str, Any]:
+    # A2C writes its optimiser into the dictionary.
+    return {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
+
+
+@pytest.mark.parametrize("kind", [FastPPO, FastA2C])
+@pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])
+def test_files_load_without_a_gpu(kind: Any, space: Any, tmp_path: Path) -> None:
+    model = build(kind, noise(space), device="cuda", **small(kind)).learn(6 * 48)
+    assert model._acting._answer._captured
+    model.save(tmp_path / "model")
+    for reader in (kind, kind.__mro__[2]):
+        loaded = reader.load(tmp_path / "model", env=noise(space), device="cpu")
+        assert torch.equal(parameters(loaded), parameters(model).cpu())
+        assert loaded.policy.optimizer.param_groups[0]["capturable"] is False
+        loaded.learn(2 * 48)
+
+
+def test_nothing_waits_within_an_epoch() -> None:
+    model = build(FastPPO, noise(FRAMES), device="cuda", batch_size=16, n_epochs=4).learn(2 * 48)
+    rows = next(iter(model.rollout_buffer.minibatches(16)))
+    steps = model._update._steps
+    model._update._next.zero_()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(3):
+            steps(rows)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert steps._captured
+
+
+def test_replays_draw_new_actions_with_the_policys_probabilities() -> None:
+    model = build(FastPPO, noise(), device="cuda", batch_size=48, n_epochs=1)
+    model.train = lambda: None  # type: ignore[method-assign]
+    observation = torch.zeros(3, 5, device="cuda")
+    model.learn(48)
+    with torch.no_grad():
+        drawn = torch.stack([model._acting._answer(observation)[0].clone() for _ in range(2_000)]).flatten()
+        expected = model.policy.get_distribution(observation).distribution.probs[0]
+    found = torch.bincount(drawn, minlength=3) / len(drawn)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("method", ["revd", "re3", "ride"])
+def test_the_bonus_reads_frames_where_they_are(method: str) -> None:
+    model = build(FastPPO, noise(FRAMES), device="cuda", batch_size=24, n_epochs=2)
+    callback = IntrinsicRewardCallback(method)
+    model.learn(4 * 48, callback=callback)
+    assert callback.rollouts == 4
+    assert np.isfinite(callback.latest["bonus_mean"])

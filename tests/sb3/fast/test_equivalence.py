@@ -1,0 +1,156 @@
+"""Same weights, same rollout, same minibatches: the same update as SB3's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from stable_baselines3 import A2C, PPO
+from torch import Tensor
+
+from revd.sb3 import FastA2C, FastPPO
+from revd.sb3.policies import PaperCnnPolicy
+from tests.sb3.fast.support import (
+    CONTINUOUS,
+    DISCRETE,
+    FRAMES,
+    VECTOR,
+    build,
+    capturing,
+    collect,
+    copy_rollout,
+    distance,
+    noise,
+    parameters,
+    update,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "mlp": {"policy": "MlpPolicy"},
+    "mlp, shared": {"policy": "MlpPolicy", "policy_kwargs": {"net_arch": []}},
+    "cnn, shared": {"policy": "CnnPolicy"},
+    "cnn, separate": {"policy": "CnnPolicy", "policy_kwargs": {"share_features_extractor": False}},
+    "cnn, batch norm": {"policy": PaperCnnPolicy, "policy_kwargs": {"batch_norm": "train"}},
+}
+UPDATES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "PPO": (PPO, FastPPO, {}),
+    "PPO, values clipped": (PPO, FastPPO, {"clip_range_vf": 0.02, "normalize_advantage": False}),
+    "A2C, RMSprop": (A2C, FastA2C, {"use_rms_prop": True}),
+    "A2C, Adam": (A2C, FastA2C, {"use_rms_prop": False, "normalize_advantage": True}),
+}
+
+
+def triple(update_name: str, network: str, action_space: Any, **options: Any) -> tuple[Any, Any, Any, Tensor]:
+    """SB3's model, ours, SB3's in channels_last: with the same weights and the same rollout; and those weights."""
+    theirs, ours, changed = UPDATES[update_name]
+    arguments = {**NETWORKS[network], **changed, **options, "ent_coef": 0.01}
+    if "policy_kwargs" in arguments:
+        # A2C writes its optimiser into it.
+        arguments["policy_kwargs"] = dict(arguments["policy_kwargs"])
+    space = VECTOR if network.startswith("mlp") else FRAMES
+    reference, fast, rearranged = (
+        build(kind, noise(space, action_space), **arguments) for kind in (theirs, ours, theirs)
+    )
+    rearranged.policy.to(memory_format=torch.channels_last)
+    start = parameters(reference)
+    assert torch.equal(parameters(fast), start)
+    collect(reference)
+    for model in (fast, rearranged):
+        copy_rollout(reference, model)
+    return reference, fast, rearranged, start
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", UPDATES)
+@pytest.mark.parametrize("action_space", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_one_gradient_step_is_sb3s(name: str, network: str, action_space: Any) -> None:
+    one = {"batch_size": 48, "n_epochs": 1} if name.startswith("PPO") else {}
+    reference, fast, _, start = triple(name, network, action_space, **one)
+    for model in (reference, fast):
+        update(model)
+    assert (parameters(fast) - parameters(reference)).norm() <= 1e-5 * parameters(reference).norm()
+    # BatchNorm takes the gradient from the biases before it: Adam then follows the sign of rounding errors.
+    assert distance(fast, reference, start) < (5e-5 if "batch norm" in network else 1e-5)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", UPDATES)
+@pytest.mark.parametrize("action_space", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_a_whole_update_is_as_near_to_sb3s_as_sb3_in_channels_last(name: str, network: str, action_space: Any) -> None:
+    # 48 steps: the last minibatch of each epoch is shorter.
+    several = {"batch_size": 20, "n_epochs": 4} if name.startswith("PPO") else {}
+    reference, fast, rearranged, start = triple(name, network, action_space, **several)
+    for model in (reference, fast, rearranged):
+        update(model)
+    assert distance(fast, reference, start) <= 2 * distance(rearranged, reference, start)
+    for ours, theirs in zip(fast.policy.buffers(), rearranged.policy.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+    theirs, ours = (model.logger.name_to_value for model in (reference, fast))
+    assert ours.keys() == theirs.keys()
+    for key, value in theirs.items():
+        assert ours[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("target_kl", [None, 1.0], ids=["one graph", "two graphs"])
+def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> None:
+    """All but the capture of a GPU's path: warm-ups, static inputs, Adam's capturable and fused form."""
+    several = {"batch_size": 20, "n_epochs": 4, "target_kl": target_kl}
+    _, fast, rearranged, start = triple("PPO", network, DISCRETE, **several)
+    recorder = capturing(fast)
+    for order in range(2):
+        for model in (rearranged, fast):
+            update(model, order)
+    # 12 minibatches an update: full ones and the shorter last ones are captured each, and once; halves likewise.
+    assert recorder.log.count("capture") == (2 if target_kl is None else 3)
+    assert distance(fast, rearranged, start) < 5e-6
+    if target_kl is not None:
+        # What one graph writes is what the other reads.
+        kept = [gradient.data_ptr() for gradient in fast._update._kept_gradients]
+        assert [parameter.grad.data_ptr() for parameter in fast.policy.parameters()] == kept
+
+
+def step_by_step(
+    rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, *, gamma: float, gae_lambda: float
+) -> Tensor:
+    """GAE in the order in which SB3 adds it up, which decides the last bit."""
+    advantage, following, found = torch.zeros_like(last_values), last_values, []
+    for reward, value, done in reversed(list(zip(rewards, values, dones, strict=True))):
+        delta = reward + gamma * following * (1 - done) - value
+        advantage = delta + gamma * gae_lambda * (1 - done) * advantage
+        following = value
+        found.insert(0, advantage)
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(PPO, FastPPO), (A2C, FastA2C)])
+@pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])
+@pytest.mark.parametrize("action_space", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_equal_seeds_learn_the_same_to_the_last_bit(
+    monkeypatch: pytest.MonkeyPatch, theirs: Any, ours: Any, space: Any, action_space: Any
+) -> None:
+    """Actions, values, bootstraps, minibatches, schedules over several rollouts; only GAE is rounded differently."""
+    monkeypatch.setattr("revd.sb3.fast.buffer.generalized_advantages", step_by_step)
+    arguments: dict[str, Any] = {"learning_rate": lambda left: 1e-3 * left}
+    if theirs is PPO:
+        arguments |= {"batch_size": 24, "n_epochs": 2, "clip_range": lambda left: 0.1 + 0.1 * left}
+    learnt = []
+    for kind in (theirs, ours):
+        model = build(kind, noise(space, action_space), **arguments)
+        model.policy.to(memory_format=torch.channels_last)
+        learnt.append(parameters(model.learn(4 * 48)))
+    assert torch.equal(*learnt)
+
+
+def test_target_kl_ends_the_update_where_sb3s_ends() -> None:
+    options = {"batch_size": 16, "n_epochs": 6, "learning_rate": 0.02, "target_kl": 0.01, "verbose": 1}
+    reference, fast, _, start = triple("PPO", "mlp", DISCRETE, **options)
+    for model in (reference, fast):
+        update(model)
+    assert reference._n_updates == fast._n_updates < 6
+    assert distance(fast, reference, start) == 0
+    for key, value in reference.logger.name_to_value.items():
+        assert fast.logger.name_to_value[key] == pytest.approx(value, rel=1e-5), key
