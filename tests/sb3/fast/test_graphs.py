@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.distributions import Categorical
+from torch.distributions import Categorical, Distribution
 
 from revd.sb3.fast.graphs import WARM_UPS, Replayable, addresses, unvalidated_distributions
 from tests.sb3.fast.support import Replays
@@ -80,7 +80,8 @@ def test_what_cannot_be_captured_runs_eagerly_and_says_so_once() -> None:
     assert work(torch.ones(2))[0] == 2
 
 
-def test_distributions_are_validated_again_afterwards() -> None:
+def test_distributions_are_validated_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Distribution, "_validate_args", True)  # sb3-contrib, once imported, turns it off for all
     with unvalidated_distributions():
         Categorical(logits=torch.tensor([torch.nan, 0.0]))
     with pytest.raises(ValueError, match="constraint"):
