@@ -27,7 +27,7 @@ def on_gpu(target: Target) -> Target:
 
 # Few dimensions and k: each pair compiles its own kernels.
 @settings(derandomize=True, max_examples=80, deadline=None)
-@given(search=searches(n=300, m=700, d=(1, 128, 300), k=(1, 5, 32)))
+@given(search=searches(n=300, m=700, d=(1, 128, 512), k=(1, 5, 32)))
 def test_every_distance_is_that_of_a_direct_search(search):
     x, targets, k = search[0].cuda(), [on_gpu(target) for target in search[1]], search[2]
     for target, found in zip(targets, fused.nearest(x, targets, k), strict=True):
