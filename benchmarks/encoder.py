@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from copy import deepcopy
 from statistics import median
@@ -11,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from gymnasium import spaces
-from measure import interleaved, machine, markdown_table, peak_extra_memory
+from measure import arguments, interleaved, machine, markdown_table, peak_extra_memory
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
@@ -27,15 +26,10 @@ SHAPES += [("vectors", VECTOR, 2_560)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=20, help="for each shape")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    given = arguments(__doc__, seconds=20)
     torch.set_grad_enabled(False)
-    print(f"{machine(arguments.device)}\n")
-    rows = [row for shape in SHAPES for row in measured(*shape, arguments.device, arguments.seconds)]
+    print(f"{machine(given.device)}\n")
+    rows = [row for shape in SHAPES for row in measured(*shape, given.device, given.seconds)]
     header = (
         "observations",
         "form",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
 import platform
@@ -74,6 +75,17 @@ def peak_extra_memory(call: Callable[[], object], device: str) -> int | None:
         return max(0, _status("VmHWM") - before)
     except (OSError, AttributeError):
         return None
+
+
+def arguments(description: str | None, *, seconds: float) -> argparse.Namespace:
+    """What the benchmarks of a kernel are asked: `device`, `threads`, which torch has from here on, and `seconds`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=seconds, help="for each shape")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    return given
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,14 +6,13 @@ states, and the largest relative error of any distance, against float64, on stat
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from importlib.util import find_spec
 from statistics import median
 from typing import TypeAlias
 
 import torch
-from measure import interleaved, machine, markdown_table, peak_extra_memory
+from measure import arguments, interleaved, machine, markdown_table, peak_extra_memory
 from torch import Tensor
 
 import revd
@@ -38,15 +37,10 @@ TILE = 4_194_304
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=30, help="for each shape")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    device = arguments.device
+    given = arguments(__doc__, seconds=30)
+    device = given.device
     print(f"{machine(device)}; k = {K}, d = {DIMENSION}, own and previous episode\n")
-    rows = [row for shape in SHAPES[device] for row in speeds(*shape, device, arguments.seconds, arguments.threads)]
+    rows = [row for shape in SHAPES[device] for row in speeds(*shape, device, given.seconds, given.threads)]
     header = ("states", "form", "median ms", "fastest ms", "ours is faster by", "peak memory MiB", "of n·m·4 bytes")
     print(markdown_table(header, rows))
     print(f"\nLargest relative error of {CHECKED} states' distances, 1x2048\n")
