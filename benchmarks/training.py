@@ -1,9 +1,10 @@
 """SB3's PPO and A2C against ours: `python benchmarks/training.py [--device cpu|cuda] [--task atari/space-invaders]`.
 
-Both train in the same task with the same settings (the paper's, where it has some), rollout by rollout in turns, each
-in environments of its own. The first rollouts, in which a GPU captures its graphs, are not counted. Steps are those of
-all environments together. Of a rollout's time, `environment` is spent in the environments' own step, `bonus` in the
-exploration reward, `update` in train(), and `acting` is the rest: the policy, copies, the buffer, GAE.
+SB3's without and with the bonus and ours with it train in the same task with the same settings (the paper's, where it
+has some), rollout by rollout in turns, each in environments of its own. The first rollouts, in which a GPU captures its
+graphs, are not counted. Steps are those of all environments together. Of a rollout's time, `environment` is spent
+waiting for the environments, `bonus` in the exploration reward, `update` in train(), and `acting` is the rest: the
+policy, copies, the buffer, GAE.
 """
 
 from __future__ import annotations
@@ -43,10 +44,14 @@ def main() -> None:
     # With more, torch's threads spin against the emulators'.
     torch.set_num_threads(1)
     theirs, ours = KINDS[arguments.algo]
-    cases = {
-        theirs.__name__: Training(theirs, arguments),
-        ours.__name__: Training(ours, arguments, **({"tf32": True} if arguments.tf32 else {})),
-    }
+    tf32 = {"tf32": True} if arguments.tf32 else {}
+    cases = {theirs.__name__: Training(theirs, arguments, "none")}
+    if arguments.reward == "none":
+        cases[ours.__name__] = Training(ours, arguments, "none", **tf32)
+    else:
+        bonus = f"+{arguments.reward.upper()}"
+        cases[theirs.__name__ + bonus] = Training(theirs, arguments, arguments.reward)
+        cases[ours.__name__ + bonus] = Training(ours, arguments, arguments.reward, **tf32)
     for turn in range(WARM_UPS + arguments.rollouts):
         for training in cases.values():
             training.rollout(counts=turn >= WARM_UPS)
@@ -63,7 +68,7 @@ def main() -> None:
 class Training:
     """A model that learns one rollout at a time, with a stopwatch at every door."""
 
-    def __init__(self, kind: Any, arguments: argparse.Namespace, **options: Any) -> None:
+    def __init__(self, kind: Any, arguments: argparse.Namespace, reward: str, **options: Any) -> None:
         suite = find_task(arguments.task).suite
         normalize = SUITES[suite]["normalize"] if suite in SUITES else "none"
         env = make_vec_env(
@@ -76,13 +81,15 @@ class Training:
             policy_class(name), env, policy_kwargs=parameters, seed=0, device=self._device, **settings, **options
         )
         self._callback = None
-        if arguments.reward != "none":
-            preset = REWARDS.get((suite, arguments.reward), {})
+        if reward != "none":
+            preset = REWARDS.get((suite, reward), {})
             self._callback = IntrinsicRewardCallback(
-                arguments.reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
+                reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
             )
             self._time(self._callback, "_on_rollout_end", "bonus")
-        self._time(env, "step", "environment")
+        for method in ("step", "receive"):
+            if hasattr(env, method):
+                self._time(env, method, "environment")
         self._time(self._model, "train", "update")
         self._spent = dict.fromkeys(PARTS, 0.0)
         self._rollouts: list[dict[str, float]] = []

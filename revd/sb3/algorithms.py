@@ -1,9 +1,9 @@
-"""The on-policy algorithms of Stable-Baselines3 and sb3-contrib, by name."""
+"""The on-policy algorithms of Stable-Baselines3 and sb3-contrib, and our fast ones, by name."""
 
 import inspect
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from gymnasium import spaces
@@ -22,6 +22,9 @@ ALGORITHMS: Mapping[str, tuple[str, str]] = {
     "recurrent-ppo": ("sb3_contrib", "RecurrentPPO"),
     "maskable-ppo": ("sb3_contrib", "MaskablePPO"),
 }
+#: Those that we compute faster on a GPU.
+FAST: Mapping[str, tuple[str, str]] = {"ppo": ("revd.sb3.fast", "FastPPO"), "a2c": ("revd.sb3.fast", "FastA2C")}
+Trainer = Literal["auto", "fast", "sb3"]
 
 # SB3's 2048 steps suit one environment. With ten of them, 10,000 steps would be half a rollout, and rewards
 # that compare a rollout with the one before would never pay; the paper collects 256 steps from each of ten.
@@ -30,11 +33,13 @@ ROLLOUT_STEPS: Mapping[str, int] = {"ppo": 256, "trpo": 256, "maskable-ppo": 256
 _SET_ELSEWHERE = frozenset({"self", "env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
 
 
-def algorithm_class(algo: str) -> type[OnPolicyAlgorithm]:
-    """The class behind a name; those of sb3-contrib are imported only when asked for."""
+def algorithm_class(algo: str, *, fast: bool = False) -> type[OnPolicyAlgorithm]:
+    """The class behind a name, the original or our fast one; those of sb3-contrib are imported only when asked for."""
     if algo not in ALGORITHMS:
         raise ValueError(unknown_name("algo", algo, ALGORITHMS))
-    package, name = ALGORITHMS[algo]
+    if fast and algo not in FAST:
+        raise ValueError(f"trainer 'fast' is made for {', '.join(FAST)}, not for algo {algo!r}; use 'auto' or 'sb3'")
+    package, name = (FAST if fast else ALGORITHMS)[algo]
     try:
         module = import_module(package)
     except ModuleNotFoundError as error:
@@ -77,25 +82,37 @@ def policy_name(algo: str, observation_space: spaces.Space[Any]) -> str:
 
 
 def make_algorithm(
-    algo: str, env: VecEnv, *, seed: int, device: str = "auto", parameters: Mapping[str, Any] | None = None
+    algo: str,
+    env: VecEnv,
+    *,
+    seed: int,
+    device: str = "auto",
+    trainer: Trainer = "auto",
+    parameters: Mapping[str, Any] | None = None,
 ) -> OnPolicyAlgorithm:
     """
     An algorithm ready to learn in `env`.
 
     `parameters` are the constructor's own hyperparameters; the policy is chosen by the observation space unless
     they name one. With `device="auto"` only convolutional policies go to a GPU: small networks are faster
-    without it.
+    without it. With `trainer="auto"` the fast PPO and A2C are taken on a GPU; "fast" takes them on a CPU too.
     """
     arguments = algorithm_parameters(algo, env.observation_space, parameters or {})
     if device == "auto" and "Cnn" not in str(arguments["policy"]):
         device = "cpu"
     arguments["policy"] = policy_class(arguments["policy"])
     _check_device(device)
+    fast = trainer == "fast" or (trainer == "auto" and algo in FAST and is_gpu(device))
     try:
-        return algorithm_class(algo)(env=env, seed=seed, device=device, **arguments)
+        return algorithm_class(algo, fast=fast)(env=env, seed=seed, device=device, **arguments)
     except (AssertionError, TypeError, NotImplementedError) as error:
         # SB3 states its requirements on spaces and values as assertions.
         raise ValueError(f"algo {algo!r} cannot be built with {dict(parameters or {})}: {error}") from error
+
+
+def is_gpu(device: str) -> bool:
+    """Whether that names a GPU; "auto" does where torch sees one."""
+    return device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
 
 
 def learn_arguments(model: OnPolicyAlgorithm) -> dict[str, Any]:

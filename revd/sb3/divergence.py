@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from stable_baselines3.common.buffers import RolloutBuffer
 
+    from revd.sb3.recorder import Array
+
 #: No network computes with weights larger than that: their squares are hardly numbers of float32.
 LARGEST_WEIGHT = 1e18
 #: How torch's distributions begin to say that a policy gives NaN, before they print the tensor.
@@ -91,9 +93,9 @@ def policy_problem(model: OnPolicyAlgorithm) -> str:
 
 def rollout_problem(buffer: RolloutBuffer) -> tuple[str, bool] | None:
     """What is not finite in a rollout, in words, and whether the policy is the cause; None if all is finite."""
-    if np.isfinite(buffer.returns).all() and np.isfinite(buffer.advantages).all() and np.isfinite(buffer.rewards).all():
+    if all(np.isfinite(_on_host(part)).all() for part in (buffer.returns, buffer.advantages, buffer.rewards)):
         return None
-    value = float(np.abs(buffer.values).max())
+    value = float(np.abs(_on_host(buffer.values)).max())
     # NaN is the maximum of whatever holds it, and in no order with anything.
     step, env = np.unravel_index(np.abs(buffer.rewards).argmax(), buffer.rewards.shape)
     reward = buffer.rewards[step, env]
@@ -112,6 +114,12 @@ def explain(error: Exception, model: OnPolicyAlgorithm) -> Divergence | None:
     if not problem and str(error).startswith(_TORCH_SAYS):
         problem = "the policy's probabilities are not finite"
     return Divergence(problem, model.num_timesteps, spoilt=True) if problem else None
+
+
+def _on_host(values: Array | torch.Tensor) -> Array:
+    """A field of a rollout as an array: those of the fast trainers lie on the device."""
+    array: Array = torch.as_tensor(values).cpu().numpy()
+    return array
 
 
 @torch.no_grad()

@@ -12,6 +12,9 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
+from revd.sb3.groups import find_groups
+from revd.sb3.timing import Stopwatch
+
 if TYPE_CHECKING:
     from revd.sb3.recorder import Array
 
@@ -101,15 +104,18 @@ class CheckedVecEnv(VecEnvWrapper):
 
     Attributes:
         steps: Environment steps taken, all environments counted; a resumed training sets it.
+        stopwatch: Measures the time in which the environments step.
     """
 
     def __init__(self, venv: VecEnv, task: str) -> None:
         super().__init__(venv)
         self.steps = 0
+        self.stopwatch = Stopwatch()
         self._task = task
         self._first_seed: int | None = None
         self._faulty = False
-        self._shapes = _batch_shapes(venv)
+        self._shapes = _shapes(venv.observation_space)
+        self._grouped = find_groups(venv)
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Seed the environments, and remember it."""
@@ -121,26 +127,44 @@ class CheckedVecEnv(VecEnvWrapper):
         """Reset all environments."""
         with self._told(self.steps):
             observations = self.venv.reset()
-            self._check_observations(observations)
+            self._check_observations(observations, slice(0, self.num_envs))
         return observations
 
     def step_async(self, actions: Array) -> None:
         """Pass on the actions; a dead worker process may be noticed here already."""
-        with self._told(self.steps + self.num_envs):
+        with self._told(self.steps + self.num_envs), self.stopwatch:
             self.venv.step_async(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all environments."""
         with self._told(self.steps + self.num_envs):
-            observations, rewards, dones, infos = self.venv.step_wait()
-            self._check_observations(observations)
-            self._check_rewards(rewards)
-            for index in np.flatnonzero(dones):
-                last = infos[index].get("terminal_observation")
-                if last is not None and not _is_finite(last):
-                    raise _Broken(int(index), f"ended an episode with {_describe(last)}")
+            with self.stopwatch:
+                received = self.venv.step_wait()
+            self._check_received(received, slice(0, self.num_envs))
         self.steps += self.num_envs
-        return observations, rewards, dones, infos
+        return received
+
+    @property
+    def groups(self) -> Sequence[slice]:
+        """Those of the environments, if they can be stepped in groups."""
+        return [] if self._grouped is None else self._grouped.groups
+
+    def send(self, group: int, actions: Array) -> None:
+        """Pass on the actions of a group."""
+        assert self._grouped is not None
+        with self._told(self.steps + self.num_envs), self.stopwatch:
+            self._grouped.send(group, actions)
+
+    def receive(self, group: int) -> VecEnvStepReturn:
+        """Pass on what a group gives."""
+        assert self._grouped is not None
+        envs = self._grouped.groups[group]
+        with self._told(self.steps + self.num_envs):
+            with self.stopwatch:
+                received = self._grouped.receive(group)
+            self._check_received(received, envs)
+        self.steps += envs.stop - envs.start
+        return received
 
     def close(self) -> None:
         """Close the environments; those of a broken vector as far as they let themselves be closed."""
@@ -186,22 +210,34 @@ class CheckedVecEnv(VecEnvWrapper):
             seeds = f"seed {first + index}"
         return EnvironmentFault(f"{which} of task {self._task!r} ({seeds}) at step {steps:,} {problem}")
 
-    def _check_observations(self, observations: Any) -> None:
+    def _check_received(self, received: VecEnvStepReturn, envs: slice) -> None:
+        """Look at what some environments gave."""
+        observations, rewards, dones, infos = received
+        self._check_observations(observations, envs)
+        self._check_rewards(rewards, envs)
+        for index in np.flatnonzero(dones):
+            last = infos[index].get("terminal_observation")
+            if last is not None and not _is_finite(last):
+                raise _Broken(envs.start + int(index), f"ended an episode with {_describe(last)}")
+
+    def _check_observations(self, observations: Any, envs: slice) -> None:
+        n_envs = envs.stop - envs.start
         parts = observations if isinstance(observations, dict) else {None: observations}
         for key, part in parts.items():
-            shape = self._shapes[key]
+            shape = (n_envs, *self._shapes[key])
             if part.shape != shape:
                 raise _Broken(None, f"gave observations of shape {part.shape}, not {shape}")
         if not _is_finite(observations):
-            index = next(index for index in range(self.num_envs) if not _is_finite(_of(observations, index)))
-            raise _Broken(index, f"gave an observation with {_describe(_of(observations, index))}")
+            index = next(index for index in range(n_envs) if not _is_finite(_of(observations, index)))
+            raise _Broken(envs.start + index, f"gave an observation with {_describe(_of(observations, index))}")
 
-    def _check_rewards(self, rewards: Array) -> None:
-        if rewards.shape != (self.num_envs,):
-            raise _Broken(None, f"gave rewards of shape {rewards.shape}, not {(self.num_envs,)}")
+    def _check_rewards(self, rewards: Array, envs: slice) -> None:
+        shape = (envs.stop - envs.start,)
+        if rewards.shape != shape:
+            raise _Broken(None, f"gave rewards of shape {rewards.shape}, not {shape}")
         if not np.isfinite(rewards).all():
             index = int(np.flatnonzero(~np.isfinite(rewards))[0])
-            raise _Broken(index, f"gave the reward {rewards[index]}")
+            raise _Broken(envs.start + index, f"gave the reward {rewards[index]}")
 
 
 def _in_words(error: BaseException) -> str:
@@ -217,10 +253,10 @@ def find_checked(env: VecEnv | None) -> CheckedVecEnv | None:
     return None
 
 
-def _batch_shapes(venv: VecEnv) -> dict[str | None, tuple[int, ...]]:
-    space = venv.observation_space
+def _shapes(space: spaces.Space[Any]) -> dict[str | None, tuple[int, ...]]:
+    """Those of one environment's observations, by their keys."""
     parts = space.spaces if isinstance(space, spaces.Dict) else {None: space}
-    return {key: (venv.num_envs, *(part.shape or ())) for key, part in parts.items()}
+    return {key: part.shape or () for key, part in parts.items()}
 
 
 def _wrong_shape(observation: Any, space: spaces.Space[Any]) -> str:

@@ -23,6 +23,7 @@ from revd.sb3.faults import TrainingFault, find_checked
 from revd.sb3.progress import Episode, EpisodeCallback, Progress, ProgressCallback
 from revd.sb3.snapshot import Moment, Snapshot, load_policy, restore_snapshot, take_snapshot
 from revd.sb3.stored import check_values
+from revd.sb3.timing import Seconds, TimingCallback
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,12 +69,14 @@ class Training:
         intrinsic: The callback that pays the bonus.
         evaluation_env: Where the policy is evaluated; None if it is not.
         sessions: How often the training was resumed.
+        seconds: Where the time of the last `learn` went, if it came to its end.
     """
 
     model: OnPolicyAlgorithm
     intrinsic: IntrinsicRewardCallback | None = None
     evaluation_env: VecEnv | None = None
     sessions: int = field(default=0, init=False)
+    seconds: Seconds = field(default_factory=Seconds, init=False)
     _pending: dict[str, float] = field(default_factory=dict, init=False)
 
     @property
@@ -93,13 +96,15 @@ class Training:
             logger.record(name, value)
         self.model.set_logger(logger)
         checkpoints = _CheckpointCallback(self, listeners)
+        checked = find_checked(self.model.get_env())
+        timing = TimingCallback(None if checked is None else checked.stopwatch)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), timing.measuring(self.model, self.intrinsic):
                 # Returns that are too large for float32 are an error of ours, a moment later.
                 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"stable_baselines3\.common\.buffers")
                 self.model.learn(
                     steps - self.steps,
-                    callback=[*self._callbacks(steps, listeners), checkpoints],
+                    callback=[*self._callbacks(steps, listeners), checkpoints, timing],
                     reset_num_timesteps=self.steps == 0,
                     # A2C's default of 100 would lose most of the bonus's numbers.
                     log_interval=1,
@@ -116,6 +121,7 @@ class Training:
             raise diverged from error
         finally:
             logger.close()
+        self.seconds = timing.seconds
 
     def snapshot(self) -> Snapshot:
         """Everything needed to go on, between two rollouts."""

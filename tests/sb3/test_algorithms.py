@@ -3,20 +3,24 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from sb3_contrib import TRPO, MaskablePPO, RecurrentPPO
 from sb3_contrib.common.wrappers import ActionMasker
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from revd.sb3 import algorithms
 from revd.sb3.algorithms import (
     algorithm_class,
     algorithm_parameters,
+    is_gpu,
     learn_arguments,
     make_algorithm,
     policy_name,
 )
 from revd.sb3.environments import make_vec_env
+from revd.sb3.fast import FastA2C, FastPPO
 
 VECTOR = spaces.Box(-1, 1, (3,))
 IMAGE = spaces.Box(0, 255, (84, 84, 3), np.uint8)
@@ -34,6 +38,69 @@ def test_every_name_builds_its_class(algo, expected):
     assert model.seed == 3
     assert model.n_envs == 2
     assert str(model.device) == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("algo", "trainer", "expected"),
+    [
+        ("ppo", "auto", PPO),
+        ("ppo", "sb3", PPO),
+        ("ppo", "fast", FastPPO),
+        ("a2c", "auto", A2C),
+        ("a2c", "sb3", A2C),
+        ("a2c", "fast", FastA2C),
+        ("trpo", "auto", TRPO),
+    ],
+)
+def test_the_trainer_decides_whose_algorithm_it_is(algo, trainer, expected):
+    assert type(make_algorithm(algo, make_vec_env("CartPole-v1"), seed=0, trainer=trainer)) is expected
+
+
+@pytest.mark.parametrize(
+    ("algo", "trainer", "device", "policy", "fast"),
+    [
+        ("ppo", "auto", "auto", "CnnPolicy", True),
+        ("ppo", "sb3", "auto", "CnnPolicy", False),
+        ("ppo", "auto", "auto", "MlpPolicy", False),
+        ("a2c", "auto", "cuda", "MlpPolicy", True),
+        ("ppo", "auto", "cpu", "CnnPolicy", False),
+        ("trpo", "auto", "auto", "CnnPolicy", False),
+    ],
+)
+def test_auto_is_fast_where_the_policy_is_on_a_gpu(algo, trainer, device, policy, fast, monkeypatch):
+    """Looked at from outside, for here may be no GPU to build it on."""
+    chosen = {}
+
+    def choose(algo, *, fast=False):
+        chosen["fast"] = fast
+        return lambda **arguments: None
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(algorithms, "algorithm_parameters", lambda *arguments: {"policy": policy})
+    monkeypatch.setattr(algorithms, "algorithm_class", choose)
+    make_algorithm(algo, make_vec_env("CartPole-v1"), seed=0, trainer=trainer, device=device)
+    assert chosen == {"fast": fast}
+
+
+@pytest.mark.parametrize("algo", ["trpo", "recurrent-ppo", "maskable-ppo"])
+def test_not_every_algorithm_has_a_fast_form(algo):
+    with pytest.raises(ValueError, match=rf"trainer 'fast' is made for ppo, a2c, not for algo '{algo}'"):
+        make_algorithm(algo, make_vec_env("CartPole-v1"), seed=0, trainer="fast")
+
+
+def test_both_forms_take_the_same_parameters():
+    with pytest.raises(ValueError, match="unknown parameter of ppo 'tf32'"):
+        make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, trainer="fast", parameters={"tf32": True})
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "expected"),
+    [("auto", True, True), ("auto", False, False), ("cpu", True, False), ("cuda:1", False, True)],
+)
+def test_which_devices_are_gpus(device, gpus, expected, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus)
+    assert is_gpu(device) is expected
 
 
 def test_rollouts_are_short_enough_for_many_environments():

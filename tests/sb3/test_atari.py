@@ -251,3 +251,37 @@ class _Showing(gymnasium.Env):
 
     def __init__(self, image):
         self.observation_space = gymnasium.spaces.Box(0, 255, image.shape, np.uint8)
+
+
+def test_two_groups_play_the_same_games():
+    alone, grouped = AtariVecEnv("space_invaders", 3), AtariVecEnv("space_invaders", 3, threads=2)
+    assert len(alone.groups) == 1
+    assert [part.stop - part.start for part in grouped.groups] == [1, 2]
+    expected, found = Played(alone, 400), Played(grouped, 400)
+    np.testing.assert_array_equal(found.observations, expected.observations)
+    np.testing.assert_array_equal(found.rewards, expected.rewards)
+    np.testing.assert_array_equal(found.dones, expected.dones)
+    for ours, theirs in zip(found.infos, expected.infos, strict=True):
+        for info, reference in zip(ours, theirs, strict=True):
+            assert info.keys() == reference.keys()
+            assert info["task_reward"] == reference["task_reward"]
+            assert info.get("episode", {}).get("r") == reference.get("episode", {}).get("r")
+    alone.close()
+    grouped.close()
+
+
+def test_a_group_can_be_stepped_alone():
+    env = AtariVecEnv("space_invaders", 4, threads=2)
+    env.seed(0)
+    env.reset()
+    env.send(1, np.array([0, 1]))
+    with pytest.raises(RuntimeError, match="twice"):
+        env.send(1, np.array([0, 1]))
+    with pytest.raises(ValueError, match="actions must be 2 elements"):
+        env.send(0, np.array([0, 99]))
+    env.send(0, np.array([0, 1]))
+    observations, rewards, dones, infos = env.receive(1)
+    assert (observations.shape, rewards.shape, dones.shape, len(infos)) == ((2, 4, 84, 84), (2,), (2,), 2)
+    assert env.reset().shape == (4, 4, 84, 84), "what was under way is forgotten"
+    env.step(np.array([0, 1, 0, 1]))
+    env.close()

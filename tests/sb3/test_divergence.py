@@ -42,10 +42,11 @@ def task():
     PLAN.update(reward=1.0, at=0)
 
 
-def make_training(*, algo="a2c", bonus=None, **parameters):
+def make_training(*, algo="a2c", trainer="sb3", bonus=None, **parameters):
     env = make_vec_env(TASK, n_envs=2)
     batches = {"batch_size": ROLLOUT // 2} if algo == "ppo" else {}
-    model = make_algorithm(algo, env, seed=0, parameters={"n_steps": ROLLOUT // 2, **batches, **parameters})
+    sizes = {"n_steps": ROLLOUT // 2, **batches}
+    model = make_algorithm(algo, env, seed=0, trainer=trainer, parameters={**sizes, **parameters})
     return Training(model=model, intrinsic=IntrinsicRewardCallback(bonus) if bonus else None)
 
 
@@ -60,10 +61,11 @@ def diverge(training, tmp_path, said, **changes):
 
 
 @pytest.mark.parametrize("bonus", [None, "revd"])
+@pytest.mark.parametrize("trainer", ["sb3", "fast"])
 @pytest.mark.parametrize("algo", ["a2c", "ppo"])
-def test_a_huge_reward_is_named_and_the_state_before_its_rollout_is_saved(algo, bonus, tmp_path):
+def test_a_huge_reward_is_named_and_the_state_before_its_rollout_is_saved(algo, trainer, bonus, tmp_path):
     PLAN.update(reward=3e38, at=25)
-    training = make_training(algo=algo, bonus=bonus)
+    training = make_training(algo=algo, trainer=trainer, bonus=bonus)
     saved = diverge(training, tmp_path, r"^the training diverged at step 60: the task's reward of 3e\+38, at step 5 ")
     assert list(saved) == [2 * ROLLOUT]
     if bonus:
@@ -71,9 +73,10 @@ def test_a_huge_reward_is_named_and_the_state_before_its_rollout_is_saved(algo, 
 
 
 @pytest.mark.parametrize("bonus", [None, "revd"])
+@pytest.mark.parametrize("trainer", ["sb3", "fast"])
 @pytest.mark.parametrize("algo", ["a2c", "ppo"])
-def test_a_learning_rate_that_ruins_the_policy(algo, bonus, tmp_path):
-    training = make_training(algo=algo, bonus=bonus, learning_rate=1e30)
+def test_a_learning_rate_that_ruins_the_policy(algo, trainer, bonus, tmp_path):
+    training = make_training(algo=algo, trainer=trainer, bonus=bonus, learning_rate=1e30)
     said = r"the policy's weights are (as large as [\d.]+e\+\d\d|nan|inf).*; a lower learning_rate"
     assert diverge(training, tmp_path, said, checkpoint_every=1) == {}
 

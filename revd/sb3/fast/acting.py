@@ -10,6 +10,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
 from revd.rollout import Observations
+from revd.sb3.fast.branches import Networks
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
 from revd.sb3.fast.graphs import Recorder, Replayable, addresses
 
@@ -23,12 +24,15 @@ class Acting:
     there, together with the answer. Any other call, of a callback perhaps, gets what the policy itself says.
     """
 
-    def __init__(self, policy: ActorCriticPolicy, buffer: DeviceRolloutBuffer, recorder: Recorder | None) -> None:
+    def __init__(
+        self, policy: ActorCriticPolicy, networks: Networks, buffer: DeviceRolloutBuffer, recorder: Recorder | None
+    ) -> None:
         self.policy = policy
+        self.networks = networks
         self._buffer = buffer
-        self._forward = policy.forward
         # `forward` as it was, for by the time of the call the policy's is this object.
-        self._answer: Replayable[Answer] = Replayable("acting", self._forward, recorder, self._fingerprint)
+        self._forward = policy.forward
+        self._answer: Replayable[Answer] = Replayable("acting", networks.forward, recorder, self._fingerprint)
 
     @contextmanager
     def instead_of_forward(self) -> Iterator[None]:

@@ -17,10 +17,13 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
 from revd.sb3.fast.acting import Acting
+from revd.sb3.fast.branches import networks_of
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
 from revd.sb3.fast.graphs import CudaRecorder, Recorder
 from revd.sb3.fast.optimizers import is_capturable
+from revd.sb3.fast.overlap import OverlappedRollouts
 from revd.sb3.fast.update import Update
+from revd.sb3.groups import GroupedVecEnv, find_groups
 
 
 class FastOnPolicy(OnPolicyAlgorithm):
@@ -35,19 +38,25 @@ class FastOnPolicy(OnPolicyAlgorithm):
         tf32: Whether float32 matrix products and convolutions on a GPU may round to TensorFloat-32. None, the default,
             leaves it to torch, whose own defaults are no for products and yes for convolutions. Graphs keep what was
             chosen when they were captured.
+        overlap: Whether one half of the environments steps while the actions of the other are computed, where the
+            environments can do that (`revd.sb3.groups`). Each environment's own sequence is not touched by it, but
+            random actions are drawn for one half after the other, and callbacks look at a step when the next is under
+            way.
         arguments: Those of SB3's constructor.
     """
 
-    def __init__(self, *arguments: Any, tf32: bool | None = None, **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, tf32: bool | None = None, overlap: bool = True, **keywords: Any) -> None:
         self.tf32 = tf32
+        self.overlap = overlap
         super().__init__(*arguments, **keywords)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Show SB3's parameters and ours to whoever asks for the signature."""
         super().__init_subclass__(**keywords)
-        ours = inspect.Parameter("tf32", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="bool | None")
+        own = inspect.signature(FastOnPolicy.__init__).parameters.values()
+        ours = [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
         theirs = inspect.signature(cls.__mro__[cls.__mro__.index(FastOnPolicy) + 1])
-        cls.__signature__ = theirs.replace(parameters=[*theirs.parameters.values(), ours])  # type: ignore[attr-defined]
+        cls.__signature__ = theirs.replace(parameters=[*theirs.parameters.values(), *ours])  # type: ignore[attr-defined]
 
     def _setup_model(self) -> None:
         super()._setup_model()
@@ -83,8 +92,10 @@ class FastOnPolicy(OnPolicyAlgorithm):
 
     def _begin(self) -> None:
         """Work on the policy as it is."""
-        self._acting = Acting(self.policy, self._buffer, self._recorder)
-        self._update = Update(self.policy, self._buffer, self._recorder)
+        networks = self.policy if self._recorder is None else networks_of(self.policy)
+        self._acting = Acting(self.policy, networks, self._buffer, self._recorder)
+        self._update = Update(self.policy, networks, self._buffer, self._recorder)
+        self._overlapped: OverlappedRollouts | None = None
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -94,8 +105,22 @@ class FastOnPolicy(OnPolicyAlgorithm):
             return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
         if self.policy is not self._acting.policy:
             self._begin()
+        grouped = self._grouped(env)
+        if grouped is not None:
+            with self._precision():
+                return self._overlapping(grouped).collect(callback, n_rollout_steps)
         with self._precision(), self._acting.instead_of_forward():
             return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+
+    def _grouped(self, env: VecEnv) -> GroupedVecEnv | None:
+        """The environment, if it is to be stepped in groups."""
+        possible = self.overlap and not self.use_sde and not isinstance(self.observation_space, spaces.Dict)
+        return find_groups(env) if possible else None
+
+    def _overlapping(self, env: GroupedVecEnv) -> OverlappedRollouts:
+        if self._overlapped is None or self._overlapped.env is not env:
+            self._overlapped = OverlappedRollouts(self, env, self._acting.networks, self._recorder)
+        return self._overlapped
 
     def get_parameters(self) -> dict[str, dict[str, Any]]:
         """As SB3's, in SB3's memory layout, so that a file does not tell which of the two has written it."""
@@ -103,7 +128,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
         return found
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_fast", "_recorder", "_acting", "_update"]
+        return [*super()._excluded_save_params(), "_fast", "_recorder", "_acting", "_update", "_overlapped"]
 
     def _log_policy(self) -> None:
         """What SB3 reports after an update of PPO and of A2C alike."""

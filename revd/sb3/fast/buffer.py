@@ -111,11 +111,26 @@ class DeviceRolloutBuffer(RolloutBuffer):
             tensors = {key: torch.as_tensor(part) for key, part in obs.items()} if isinstance(obs, dict) else None
             self.stage_observations(torch.as_tensor(obs) if tensors is None else tensors)
             self.stage_answer(torch.as_tensor(action), value, log_prob)
-        self.rewards[self.pos] = reward
-        self.episode_starts[self.pos] = episode_start
+        self.complete(reward, episode_start)
+
+    def complete(self, rewards: Array, episode_starts: Array) -> None:
+        """What the host knows of the current step; the rest of it is written already."""
+        self.rewards[self.pos] = rewards
+        self.episode_starts[self.pos] = episode_starts
         self._staged = None
         self.pos += 1
         self.full = self.pos == self.buffer_size
+
+    def write(self, step: Tensor, envs: slice, observations: Tensor, answer: tuple[Tensor, Tensor, Tensor]) -> None:
+        """What some environments showed at a step, and the policy's actions, values and log-probabilities.
+
+        The number of the step is a tensor (1,), so that the same captured work writes every step of a rollout.
+        """
+        assert isinstance(self.observations, Tensor)
+        fields = (self.observations, self.actions, self.values, self.log_probs)
+        for field, arriving in zip(fields, (observations, *answer), strict=True):
+            part = field[:, envs]
+            part.index_copy_(0, step, arriving.reshape(1, *part.shape[1:]).to(field.dtype))
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: Array) -> None:
         """Returns and GAE on the device, from the rewards as they are now."""

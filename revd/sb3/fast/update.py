@@ -11,6 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
+from revd.sb3.fast.branches import Networks
 from revd.sb3.fast.buffer import Array, DeviceRolloutBuffer
 from revd.sb3.fast.graphs import Recorder, Replayable, addresses
 from revd.sb3.fast.losses import Evaluation, Objective, explained_variance
@@ -26,8 +27,11 @@ class Update:
     statistics are kept on the device until the end.
     """
 
-    def __init__(self, policy: ActorCriticPolicy, buffer: DeviceRolloutBuffer, recorder: Recorder | None) -> None:
+    def __init__(
+        self, policy: ActorCriticPolicy, networks: Networks, buffer: DeviceRolloutBuffer, recorder: Recorder | None
+    ) -> None:
         self.policy = policy
+        self._networks = networks
         self._buffer = buffer
         self._discrete = isinstance(buffer.action_space, spaces.Discrete)
         self._capturing = recorder is not None
@@ -108,7 +112,7 @@ class Update:
     def _loss(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         samples = self._buffer.samples(rows)
         actions = samples.actions.long().flatten() if self._discrete else samples.actions
-        values, log_prob, entropy = self.policy.evaluate_actions(samples.observations, actions)
+        values, log_prob, entropy = self._networks.evaluate_actions(samples.observations, actions)
         loss, statistics = self._objective(Evaluation(values.flatten(), log_prob, entropy), samples, self._coefficients)
         self._statistics.index_copy_(0, self._next, statistics[None])
         self._next += 1

@@ -111,9 +111,9 @@ def test_loaded_parameters_are_captured_anew() -> None:
 
 
 @pytest.mark.parametrize(("kind", "theirs"), [(FastPPO, PPO), (FastA2C, A2C)])
-def test_the_signature_is_sb3s_and_one_more(kind: Any, theirs: Any) -> None:
+def test_the_signature_is_sb3s_and_two_more(kind: Any, theirs: Any) -> None:
     ours = inspect.signature(kind).parameters
-    assert list(ours) == [*inspect.signature(theirs).parameters, "tf32"]
+    assert list(ours) == [*inspect.signature(theirs).parameters, "tf32", "overlap"]
     assert ours["learning_rate"].default == inspect.signature(theirs).parameters["learning_rate"].default
 
 

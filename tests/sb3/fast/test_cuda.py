@@ -26,6 +26,7 @@ from tests.sb3.fast.support import (
     parameters,
     update,
 )
+from tests.sb3.fast.test_overlap import N_ENVS, Clocks, Keeper
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU, which this machine has not"),
@@ -125,6 +126,54 @@ def test_replays_draw_new_actions_with_the_policys_probabilities() -> None:
         expected = model.policy.get_distribution(observation).distribution.probs[0]
     found = torch.bincount(drawn, minlength=3) / len(drawn)
     torch.testing.assert_close(found, expected, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_streams_and_few_kernels_change_no_number(network: str, actions: Any) -> None:
+    space, options = NETWORKS[network]
+    model = build(FastPPO, noise(space, actions), device="cuda", batch_size=48, **_copied(options))
+    policy, networks = model.policy, model._acting.networks
+    assert networks is not policy
+    seen = torch.as_tensor(np.stack([space.sample() for _ in range(48)]), device="cuda")
+    policy.set_training_mode(False)
+    for _ in range(3):
+        with torch.no_grad():
+            chosen, values, log_probs = networks.forward(seen)
+        expected = policy.evaluate_actions(seen, chosen)
+        found = networks.evaluate_actions(seen, chosen)
+        for ours, theirs in zip((values, log_probs, *found), (*expected[:2], *expected), strict=True):
+            torch.testing.assert_close(ours.flatten(), theirs.flatten(), rtol=1e-5, atol=1e-5)
+    gradients = []
+    for answer in (found, expected):
+        policy.optimizer.zero_grad()
+        sum(part.sum() for part in answer).backward()
+        gradients.append(torch.cat([parameter.grad.flatten() for parameter in policy.parameters()]))
+    assert float((gradients[0] - gradients[1]).norm() / gradients[1].norm()) < 1e-5
+
+
+@pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_overlapped_rollouts_are_replayed_and_intact(actions: Any) -> None:
+    model = build(FastPPO, Clocks(actions), device="cuda", batch_size=40, n_epochs=1)
+    model.train = lambda: None  # type: ignore[method-assign]
+    keeper = Keeper()
+    model.learn(4 * 16 * N_ENVS, callback=keeper)
+    assert all(actor._work._captured for actor in model._overlapped._actors)
+    executed = np.stack([step["rewards"] for step in keeper.seen]) - 1000 * np.arange(N_ENVS) - np.arange(64)[:, None]
+    stored = np.concatenate([rollout["actions"] for rollout in keeper.rollouts])
+    stored = stored.clip(-1, 1) if actions is CONTINUOUS else stored
+    np.testing.assert_allclose(executed, stored.sum(axis=2), atol=1e-3, err_msg="what was stored is what was done")
+    for time, rollout in zip(range(0, 64, 16), keeper.rollouts, strict=True):
+        times = rollout["observations"][:, :, 1]
+        np.testing.assert_array_equal(times, np.broadcast_to(time + np.arange(16)[:, None], times.shape))
+        flat = {name: torch.as_tensor(part, device="cuda").flatten(0, 1) for name, part in rollout.items()}
+        chosen = flat["actions"].flatten() if actions is DISCRETE else flat["actions"]
+        with torch.no_grad():
+            values, log_probs, _ = model.policy.evaluate_actions(flat["observations"], chosen)
+        torch.testing.assert_close(flat["values"], values.flatten(), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(flat["log_probs"], log_probs, rtol=1e-4, atol=1e-4)
+    drawn = stored.flatten()
+    assert len(np.unique(drawn)) >= 3
 
 
 @pytest.mark.parametrize("method", ["revd", "re3", "ride"])

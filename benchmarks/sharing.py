@@ -1,0 +1,87 @@
+"""Several trainings on one GPU: `python benchmarks/sharing.py [--jobs 1 2 4] [--device cuda]`.
+
+The paper's PPO+REVD on an Atari game, so many trainings at once as `revd suite --jobs N` starts them, against one of
+SB3's own PPO without a bonus. Steps per second are those of the median rollout of each training, update included, from
+the times that the runs log themselves; the first rollouts, in which a GPU captures its graphs, are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import torch
+from measure import machine, markdown_table
+
+from revd.experiments.config import TrainConfig
+from revd.experiments.cores import available_cores, with_cores
+from revd.experiments.launcher import launch
+from revd.experiments.suite import preset_config
+
+WARM_UPS = 4
+PARTS = ("environment", "acting", "bonus", "update")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--task", default="atari/space-invaders")
+    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--rollouts", type=int, default=20, help="of each training")
+    parser.add_argument("--without-reference", action="store_true", help="leave SB3's out")
+    arguments = parser.parse_args()
+    rows, reference = [], None
+    with tempfile.TemporaryDirectory() as folder:
+        for jobs in [1] * (not arguments.without_reference) + arguments.jobs:
+            first = reference is None and not arguments.without_reference
+            speeds = [speed(config) for config in trained(arguments, jobs, Path(folder) / str(len(rows)), sb3=first)]
+            reference = sum(speeds) if first else reference
+            against = "" if reference is None else f"{sum(speeds) / reference:.2f}"
+            rows.append(
+                ["SB3's PPO" if first else "PPO+REVD", str(jobs), f"{min(speeds):,.0f}", f"{sum(speeds):,.0f}", against]
+            )
+    print(f"{machine(arguments.device)}; {arguments.task}; {available_cores()} cores\n")
+    print(markdown_table(("", "at once", "slowest, steps/s", "all, steps/s", "against SB3's"), rows))
+
+
+def trained(arguments: argparse.Namespace, jobs: int, output: Path, *, sb3: bool) -> list[TrainConfig]:
+    """Train so many at once, and return what was trained."""
+    configs = [
+        preset_config(
+            "paper",
+            task=arguments.task,
+            algo="ppo",
+            reward="none" if sb3 else "revd",
+            trainer="sb3" if sb3 else "auto",
+            seed=seed,
+            device=arguments.device,
+            output=output / str(seed),
+        )
+        for seed in range(jobs)
+    ]
+    steps = arguments.rollouts * configs[0].n_envs * configs[0].algo_params["n_steps"]
+    configs = [with_cores(_shortened(config, steps), available_cores() // jobs) for config in configs]
+    for run in launch(configs, jobs=jobs, watch=lambda _: None):
+        if run.status.state != "finished":
+            raise SystemExit(f"{run.config.directory}: {run.status.state}: {run.status.error}")
+    return configs
+
+
+def _shortened(config: TrainConfig, steps: int) -> TrainConfig:
+    return TrainConfig.from_dict({**config.to_dict(), "steps": steps, "checkpoint_every": steps})
+
+
+def speed(config: TrainConfig) -> float:
+    """Steps per second of the median rollout."""
+    with (config.directory / "progress.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))[WARM_UPS:]
+    seconds = median(sum(float(row.get(f"time/{part}") or 0) for part in PARTS) for row in rows)
+    return config.n_envs * int(config.algo_params["n_steps"]) / seconds
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()

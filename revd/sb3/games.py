@@ -1,0 +1,100 @@
+"""Some Atari games that are stepped together, and what is reported of them."""
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from revd.envs.atari import make_atari
+from revd.envs.sparse import TASK_REWARD
+
+#: Observations, changes of the scores, ends of the agent's episodes, infos.
+Played = tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_], list[dict[str, Any]]]
+
+
+class Games:
+    """
+    Copies of one game in a native vector of their own, which plays while Python does something else.
+
+    `info["episode"]`, as from a Monitor, is the score of a whole game and its length in the agent's steps;
+    `info["task_reward"]` is the change of a step.
+
+    Args:
+        game: Name of the ROM.
+        n_envs: How many.
+        colour: Play the same games a second time for the eyes: the native vector shows no colours.
+        options: Those of `make_atari`.
+    """
+
+    def __init__(self, game: str, n_envs: int, *, colour: bool, **options: Any) -> None:
+        self.native = make_atari(game, n_envs, **options)
+        self._screen = make_atari(game, n_envs, **options, colour=True) if colour else None
+        self.images: NDArray[np.uint8] | None = None
+        self._starts = np.zeros(n_envs, np.int64)
+        self._scores = np.zeros(n_envs)
+        self._lengths = np.zeros(n_envs, np.int64)
+        self._began = time.monotonic()
+        self._playing = False
+
+    def reset(self, seeds: NDArray[np.int64] | None) -> NDArray[np.uint8]:
+        """Start new games; what was sent before is forgotten."""
+        if self._playing:
+            self.receive()
+        observations: NDArray[np.uint8]
+        observations, info = self.native.reset(seed=seeds)
+        if self._screen is not None:
+            self.images = self._screen.reset(seed=seeds)[0]
+        self._starts = _starts(info)
+        self._scores[:] = 0
+        self._lengths[:] = 0
+        return observations
+
+    def send(self, actions: NDArray[np.int64]) -> None:
+        """Let every game be played for four frames; `receive` must follow."""
+        if self._playing:
+            raise RuntimeError("the games were sent actions twice; receive() comes between")
+        self.native.send(actions)
+        self._playing = True
+        if self._screen is not None:
+            self.images = self._screen.step(actions)[0]
+
+    def receive(self) -> Played:
+        """Wait for what has come of it; finished games have started anew."""
+        observations, scores, terminated, truncated, info = self.native.recv()
+        self._playing = False
+        starts = _starts(info)
+        game_over = starts != self._starts
+        self._starts = starts
+        self._scores += scores
+        self._lengths += 1
+        dones = terminated | truncated
+        infos: list[dict[str, Any]] = [
+            {TASK_REWARD: float(score), "TimeLimit.truncated": bool(late)}
+            for score, late in zip(scores, truncated, strict=True)
+        ]
+        for index in map(int, np.flatnonzero(dones)):
+            # Only the end of a game has a final observation; at the loss of a life the buffer holds something older.
+            last = info["final_obs"] if game_over[index] else observations
+            infos[index]["terminal_observation"] = last[index].copy()
+            if game_over[index]:
+                infos[index]["episode"] = self._finish(index)
+        return observations, scores, dones, infos
+
+    def close(self) -> None:
+        """Close the games."""
+        self.native.close()
+        if self._screen is not None:
+            self._screen.close()
+
+    def _finish(self, index: int) -> dict[str, float]:
+        seconds = round(time.monotonic() - self._began, 6)
+        report = {"r": float(self._scores[index]), "l": int(self._lengths[index]), "t": seconds}
+        self._scores[index] = 0
+        self._lengths[index] = 0
+        return report
+
+
+def _starts(info: dict[str, NDArray[np.int32]]) -> NDArray[np.int64]:
+    """The frame at which each current game began, which changes exactly when a new one starts."""
+    return info["frame_number"].astype(np.int64) - info["episode_frame_number"]

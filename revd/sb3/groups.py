@@ -1,0 +1,43 @@
+"""Vectorised environments in groups, one of which can step while another's actions are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
+
+if TYPE_CHECKING:
+    from revd.sb3.recorder import Array
+
+
+class GroupedVecEnv(Protocol):
+    """A VecEnv that can also be stepped group by group.
+
+    To send to all groups and to receive from all of them is what its `step` does. Its observations are arrays, and
+    asking it for something else (`get_attr`) while a group steps must be harmless.
+    """
+
+    num_envs: int
+
+    @property
+    def groups(self) -> Sequence[slice]:
+        """The environments of each group, in order; fewer than two groups where it cannot be divided."""
+
+    def send(self, group: int, actions: Array) -> None:
+        """Let a group step, without waiting for it."""
+
+    def receive(self, group: int) -> VecEnvStepReturn:
+        """Wait for a group: what `step_wait` returns, of its environments alone."""
+
+
+def find_groups(env: VecEnv) -> GroupedVecEnv | None:
+    """The environment as one of several groups; None if it is not.
+
+    Wrappers hand on the attributes of what they wrap, past what they do themselves, so the class itself must have them.
+    """
+    if not all(hasattr(type(env), name) for name in ("send", "receive")):
+        return None
+    grouped = cast(GroupedVecEnv, env)
+    return grouped if len(grouped.groups) > 1 else None
