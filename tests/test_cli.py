@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import runpy
 import shlex
 import signal
@@ -91,6 +92,7 @@ def test_train_end_to_end(capsys):
     assert lines[0] == "PPO+REVD on CartPole-v1, 128 steps, into here"
     assert any(line.startswith("128 of 128 steps  return ") for line in lines)
     assert "Done. In here:" in lines
+    assert re.search(r"^[\d,]+ steps/s: .*update \d+%", lines[lines.index("Done. In here:") - 1])
     for name in CONTENTS:
         assert Path("here", name).exists()
         assert any(line.split()[:1] == [name] for line in lines)

@@ -62,8 +62,8 @@ METHODS = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE", "A2C", "A2C+REVD")
 # What may differ between runs of one method: it changes how or how long a training runs, not what it learns from.
 _SAME_METHOD = frozenset(
     {
-        "task", "algo", "reward", "sparse", "seed", "steps", "output", "device", "threads", "checkpoint_every",
-        "eval_every", "eval_episodes", "reward_params.seed",
+        "task", "algo", "reward", "sparse", "seed", "steps", "output", "device", "trainer", "threads",
+        "emulator_threads", "checkpoint_every", "eval_every", "eval_episodes", "reward_params.seed",
     }
 )  # fmt: skip
 

@@ -99,6 +99,7 @@ class TrainCommand(TrainConfig):
             return
         print_line(console, f"{config.method} on {config.task}, {config.steps:,} steps, into {config.directory}")
         directory = self._train(config, console)
+        _print_speed(directory, console)
         print_line(console, f"Done. In {directory}:")
         for name, meaning in CONTENTS.items():
             print_line(console, f"  {name:14}{meaning}")
@@ -138,3 +139,12 @@ class PretrainCommand(TrainCommand):
         alone = replace(config, extrinsic_weight=0.0)
         directory = config.directory
         return alone if self.output else replace(alone, output=directory.with_name(f"pretrain-{directory.name}"))
+
+
+def _print_speed(directory: Path, console: Console) -> None:
+    from revd.experiments.display import speed_line
+    from revd.experiments.rundir import RunDirectory
+
+    status = RunDirectory(directory).read_status()
+    if status is not None and status.seconds is not None:
+        print_line(console, speed_line(status))

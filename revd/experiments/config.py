@@ -17,6 +17,7 @@ NormalizeBonus = Literal["none", "rms"]
 DecayPer = Literal["rollout", "step"]
 Network = Literal["sb3", "paper"]
 BatchNorm = Literal["train", "eval", "off"]
+Trainer = Literal["auto", "fast", "sb3"]
 
 NO_REWARD = "none"
 RUNS = Path("runs")
@@ -86,6 +87,9 @@ class TrainConfig:
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, … With auto, only networks for images go to a GPU."""
+    trainer: Trainer = "auto"
+    """Who computes ppo and a2c: sb3 for Stable-Baselines3's own, fast for ours, which learn the same and sooner on a
+    GPU; auto takes ours there and SB3's elsewhere."""
     checkpoint_every: int = 50_000
     """Steps between two checkpoints, from which the same command goes on after an interruption."""
     eval_every: int = 0
@@ -98,9 +102,12 @@ class TrainConfig:
     """Take its value network too."""
     init_optimizer: bool = False
     """Take its optimiser's state too."""
-    threads: int = 1
-    """CPU threads of torch and of the Atari emulators. Networks for images gain from more; small ones lose, on a busy
-    machine very much."""
+    threads: int = 0
+    """CPU threads of torch, and of the Atari emulators too; 0 for one. On the CPU, networks for images gain from more;
+    small ones lose, on a busy machine very much."""
+    emulator_threads: int = 0
+    """CPU threads of the Atari emulators alone; 0 for as many as threads or, where that is 0 too and a GPU computes the
+    policy, one for each game as far as there are cores."""
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -124,6 +131,11 @@ class TrainConfig:
     def method(self) -> str:
         """How tables and figures call it: PPO, or PPO+REVD."""
         return self.algo.upper() + ("" if self.reward == NO_REWARD else f"+{self.reward.upper()}")
+
+    @property
+    def torch_threads(self) -> int:
+        """CPU threads of torch. More than one would spin against the emulators, or against another run of a suite."""
+        return self.threads or 1
 
     @property
     def directory(self) -> Path:
@@ -196,10 +208,16 @@ _CHOICES = {
     "decay_per": DecayPer,
     "network": Network,
     "batch_norm": BatchNorm,
+    "trainer": Trainer,
 }
 _PATHS = ("output", "init_from")
 #: May differ between the sessions of one run. More steps are a longer run of the same training.
-_HOW_IT_RUNS = frozenset({"output", "steps", "device", "threads", "checkpoint_every", "eval_every", "eval_episodes"})
+_HOW_IT_RUNS = frozenset(
+    {
+        "output", "steps", "device", "trainer", "threads", "emulator_threads", "checkpoint_every", "eval_every",
+        "eval_episodes",
+    }
+)  # fmt: skip
 
 
 def _words(value: object) -> list[str]:
@@ -209,7 +227,8 @@ def _words(value: object) -> list[str]:
 _SMALLEST = {
     "steps": 1,
     "n_envs": 1,
-    "threads": 1,
+    "threads": 0,
+    "emulator_threads": 0,
     "seed": 0,
     "checkpoint_every": 1,
     "eval_every": 0,

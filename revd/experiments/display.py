@@ -59,6 +59,14 @@ def run_line(run: "Run") -> str:
     return f"{name}  {_state(run.status)}  {done}  {_measures(run.status)}".rstrip()
 
 
+def speed_line(status: Status) -> str:
+    """How fast a finished training was, and where its time went if it took a percent or more, as text."""
+    spent = status.seconds or {}
+    shares = {name: round(100 * seconds / sum(spent.values())) for name, seconds in spent.items() if seconds > 0}
+    parts = ", ".join(f"{name} {share}%" for name, share in shares.items() if share)
+    return f"{number(status.steps_per_second, decimals=0)} steps/s: {parts}"
+
+
 def number(value: float | None, *, decimals: int = 1) -> str:
     """A number, or a dash where there is none."""
     return "-" if value is None else f"{value:,.{decimals}f}"

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,7 @@ class Observer:
             total_steps=config.steps,
             episode_return=mean_return(training.model),
         )
+        self._steps_before = training.steps
         self._config = config
         self._directory = directory
         self._held = held
@@ -74,6 +75,14 @@ class Observer:
             )
             _warn_of_gaps(self._directory, progress, steps)
             yield Logs(progress=progress, listeners=self._listeners(progress, episodes, steps))
+
+    def finished(self, training: Training) -> Status:
+        """The status at the end, with the speed of this session, its last update included, and where the time went."""
+        seconds, steps = training.seconds, training.steps - self._steps_before
+        if not steps:
+            # All was done already when an earlier session broke off.
+            return replace(self.status, state="finished")
+        return replace(self.status, state="finished", steps_per_second=steps / seconds.total, seconds=asdict(seconds))
 
     def _open(self, path: Path, columns: Sequence[str], until: Limit | None = None) -> closing[CsvFile]:
         return closing(CsvFile(path, columns, until=until, before_replacing=self._held.check))

@@ -13,12 +13,13 @@ import torch
 
 from revd.atomicfile import is_full_disk, replacing
 from revd.experiments.config import NO_REWARD, TrainConfig
+from revd.experiments.cores import emulator_threads
 from revd.experiments.lease import Lease, LeaseLostError
 from revd.experiments.observer import Observer, Report
 from revd.experiments.rundir import RunDirectory, State, Status
 from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
-from revd.sb3.algorithms import algorithm_parameters, make_algorithm
+from revd.sb3.algorithms import algorithm_parameters, is_gpu, make_algorithm
 from revd.sb3.environments import make_vec_env
 from revd.sb3.exported import read_export
 from revd.sb3.faults import TrainingFault
@@ -47,7 +48,7 @@ def train(config: TrainConfig, *, report: Report | None = None, trust: bool = Fa
     number of threads is set for the whole process. A RunFailedError says why a training broke off. `trust` lets
     `init_from` name a file of SB3's, reading which may execute what it holds.
     """
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(config.torch_threads)
     directory = RunDirectory(config.directory)
     directory.open(config)
     if directory.is_finished(config.steps):
@@ -94,7 +95,7 @@ def _train(
         _note_end(directory, held, observer.status, error)
         raise
     held.check()
-    directory.finish(replace(observer.status, state="finished"))
+    directory.finish(observer.finished(training))
 
 
 def _note_end(directory: RunDirectory, held: Lease, status: Status, error: BaseException) -> None:
@@ -126,13 +127,14 @@ def prepare(config: TrainConfig) -> Training:
         n_envs=config.n_envs,
         seed=config.seed,
         sparse=config.sparse,
-        threads=config.threads,
+        threads=_emulator_threads(config),
     )
     model = make_algorithm(
         config.algo,
         env,
         seed=config.seed,
         device=config.device,
+        trainer=config.trainer,
         parameters=_algorithm_parameters(config, env.observation_space),
     )
     training = Training(model=model)
@@ -150,6 +152,9 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
     return {
         "method": config.method,
         "device": str(training.model.device),
+        "algorithm": type(training.model).__name__,
+        "torch_threads": config.torch_threads,
+        "emulator_threads": _emulator_threads(config),
         "algo_params": algorithm_parameters(
             config.algo,
             training.model.observation_space,
@@ -180,6 +185,11 @@ def one_line(error: BaseException) -> str:
 def env_settings(config: TrainConfig) -> dict[str, Any]:
     """What the environments of training and evaluation share."""
     return {"task": config.task, "normalize": config.normalize, "gamma": config.algo_params.get("gamma", 0.99)}
+
+
+def _emulator_threads(config: TrainConfig) -> int:
+    # Games are images, whose networks go to a GPU where there is one.
+    return emulator_threads(config, on_gpu=is_gpu(config.device))
 
 
 def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict[str, Any]:

@@ -27,7 +27,11 @@ _PACKAGES = ("revd", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-co
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """How far a run is, small enough to be rewritten every second."""
+    """
+    How far a run is, small enough to be rewritten every second.
+
+    Once it has finished, `seconds` says on what its last session spent them: the fields of `revd.sb3.timing.Seconds`.
+    """
 
     state: State
     steps: int = 0
@@ -35,12 +39,16 @@ class Status:
     episode_return: float | None = None
     bonus_share: float | None = None
     steps_per_second: float | None = None
+    seconds: dict[str, float] | None = None
     error: str | None = None
 
     @property
     def is_valid(self) -> bool:
         """Whether all fields are what they should be: a file may hold anything in any of them."""
-        numbers = (self.episode_return, self.bonus_share, self.steps_per_second)
+        if not isinstance(self.seconds, dict | None):
+            return False
+        spent = (self.seconds or {}).values()
+        numbers = (self.episode_return, self.bonus_share, self.steps_per_second, *spent)
         return (
             self.state in get_args(State)
             and all(type(value) is int and 0 <= value < 2**63 for value in (self.steps, self.total_steps))

@@ -81,7 +81,7 @@ def watch(
             f"the run in {str(path)!r} has no checkpoint yet: one is written every {config.checkpoint_every:,} steps "
             "and at the end of the training"
         )
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(config.torch_threads)
     with closing(prepare(_to_look_at(config))) as training:
         training.restore(checkpoint)
         env = make_vec_env(**env_settings(config), seed=seed, render_mode="rgb_array")

@@ -105,7 +105,15 @@ def test_runs_with_different_settings_are_never_pooled(tmp_path):
         {"method": "PPO+RE3", "seed": 2, "reward_params": {"k": 10}},
         {"method": "PPO+RE3", "seed": 3},
         {"method": "PPO", "seed": 1},
-        {"method": "PPO", "seed": 2, "threads": 4, "steps": 7, "device": "cuda"},
+        {
+            "method": "PPO",
+            "seed": 2,
+            "threads": 4,
+            "steps": 7,
+            "device": "cuda",
+            "trainer": "fast",
+            "emulator_threads": 3,
+        },
         {"method": "PPO+RE3", "seed": 1, "task": "CartPole-v1", "weight": 3.0},
     )
     found = {(run.task, run.method, run.seed): run.label for run in distinguish(runs)}

@@ -33,7 +33,9 @@ FULL = TrainConfig(
     init_from=Path("an other/run"),
     init_value=True,
     init_optimizer=True,
+    trainer="fast",
     threads=2,
+    emulator_threads=3,
 )
 
 
@@ -51,6 +53,13 @@ def test_json_round_trips(config):
 def test_json_with_an_unknown_field_is_refused():
     with pytest.raises(ValueError, match="unknown field of a training 'seeds'; did you mean 'seed'"):
         TrainConfig.from_dict({"task": "CartPole-v1", "seeds": 3})
+
+
+def test_a_file_from_before_a_field_was_there_means_its_default():
+    values = FULL.to_dict()
+    for name in ("trainer", "emulator_threads"):
+        del values[name]
+    assert TrainConfig.from_dict(values) == replace(FULL, trainer="auto", emulator_threads=0)
 
 
 def test_configs_cannot_be_changed_and_copy_their_parameters():
@@ -100,7 +109,9 @@ def test_a_parameter_given_twice_is_refused():
         ({"task": ""}, "task must not be empty"),
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"n_envs": 0}, "n_envs must be at least 1, got 0"),
-        ({"threads": 0}, "threads must be at least 1, got 0"),
+        ({"threads": -1}, "threads must be at least 0, got -1"),
+        ({"emulator_threads": -1}, "emulator_threads must be at least 0, got -1"),
+        ({"trainer": "slow"}, r"unknown value of trainer 'slow' .*auto, fast, sb3"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"seed": 2**32}, r"seed must lie below 2\*\*32"),
         ({"weight": -0.1}, "weight must be a finite number of at least 0, got -0.1"),

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from revd.experiments import display
 from revd.experiments.config import TrainConfig
-from revd.experiments.display import duration, number, percent, reporting, run_line, runs_table, watching
+from revd.experiments.display import duration, number, percent, reporting, run_line, runs_table, speed_line, watching
 from revd.experiments.launcher import Run
 from revd.experiments.rundir import Status
 from revd.sb3.progress import Progress
@@ -55,6 +55,12 @@ def test_tasks_get_a_column_where_they_differ():
     text = text_of(runs_table(runs, elapsed=0), width=120)
     assert "task" in text
     assert "Acrobot-v1" in text
+
+
+def test_speed_and_where_the_time_went():
+    seconds = {"environment": 50.0, "acting": 19.6, "bonus": 0.0, "update": 30.0, "other": 0.4}
+    status = Status(state="finished", steps_per_second=3493.2, seconds=seconds)
+    assert speed_line(status) == "3,493 steps/s: environment 50%, acting 20%, update 30%"
 
 
 def test_failures_say_why():

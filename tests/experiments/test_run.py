@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import load_file
 from stable_baselines3 import PPO
 
-from revd.experiments import observer
+from revd.experiments import cores, observer, run
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.run import one_line, prepare, train
 from revd.experiments.rundir import RunDirectory
@@ -74,6 +74,8 @@ def test_the_config_is_resolved(config):
     directory = train(replace(config, seed=7, normalize_bonus="rms", reward_params=Parameters(k=4)))
     resolved = json.loads((directory / "config.json").read_text())["resolved"]
     assert resolved["method"] == "PPO+REVD"
+    assert resolved["algorithm"] == "PPO"
+    assert (resolved["torch_threads"], resolved["emulator_threads"]) == (1, 1)
     assert resolved["algo_params"]["n_steps"] == 32
     assert resolved["algo_params"]["policy"] == "MlpPolicy"
     assert resolved["algo_params"]["gae_lambda"] == 0.95
@@ -192,8 +194,49 @@ def test_errors_in_one_line():
     assert one_line(SystemExit()) == "SystemExit"
 
 
-def test_threads_are_set(config, monkeypatch):
+@pytest.mark.parametrize(("threads", "expected"), [(0, 1), (3, 3)])
+def test_threads_are_set(config, monkeypatch, threads, expected):
     asked = []
     monkeypatch.setattr("torch.set_num_threads", asked.append)
-    train(replace(config, threads=3))
-    assert asked == [3]
+    train(replace(config, threads=threads))
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "threads"), [("auto", False, 1), ("auto", True, 2), ("cuda:1", True, 2), ("cpu", True, 1)]
+)
+def test_games_get_threads_where_a_gpu_waits_for_them(config, monkeypatch, device, gpus, threads):
+    class Asked(Exception):  # noqa: N818 - only carries what was asked
+        pass
+
+    def make(*arguments, **options):
+        raise Asked(options["threads"])
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpus)
+    monkeypatch.setattr(cores, "available_cores", lambda: 16)
+    monkeypatch.setattr(run, "make_vec_env", make)
+    with pytest.raises(Asked) as asked:
+        prepare(replace(config, device=device))
+    assert asked.value.args == (threads,)
+
+
+def test_the_end_says_how_fast_it_was_and_where_the_time_went(config):
+    directory = RunDirectory(train(config))
+    status = directory.read_status()
+    assert list(status.seconds) == ["environment", "acting", "bonus", "update", "other"]
+    assert all(value > 0 for value in status.seconds.values())
+    assert status.steps_per_second == pytest.approx(192 / sum(status.seconds.values()))
+    row = read_rows(directory.progress)[-1]
+    assert all(float(row[f"time/{name}"]) > 0 for name in ("environment", "acting", "bonus", "update"))
+
+
+def test_a_session_that_finds_all_steps_done_has_no_speed(config, monkeypatch):
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "export", fail)
+        with pytest.raises(KeyboardInterrupt):
+            train(config)
+    status = RunDirectory(train(config)).read_status()
+    assert (status.state, status.steps, status.seconds, status.steps_per_second) == ("finished", 192, None, None)

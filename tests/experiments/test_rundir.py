@@ -33,6 +33,16 @@ def test_a_new_run_says_what_it_is(run):
     assert run.read_status() == Status(state="running", total_steps=100)
 
 
+def test_a_status_says_where_the_time_went_and_one_of_before_need_not(run):
+    status = Status(state="finished", steps=5, seconds={"environment": 2.5, "update": 1})
+    run.write_status(status)
+    assert run.read_status() == status
+    written = json.loads(run.status.read_text())
+    del written["seconds"]
+    run.status.write_text(json.dumps(written))
+    assert run.read_status() == replace(status, seconds=None)
+
+
 def test_a_run_ends_in_both_files(run):
     run.finish(Status(state="failed", steps=5, error="ValueError: no"))
     described = json.loads(run.run.read_text())
@@ -49,7 +59,8 @@ def test_another_training_is_refused(run):
 
 
 def test_the_same_training_is_let_in_however_it_runs(run):
-    RunDirectory(run.path).open(replace(CONFIG, steps=200, threads=2, device="cpu", output=run.path))
+    how = {"steps": 200, "threads": 2, "emulator_threads": 2, "device": "cpu", "trainer": "fast", "output": run.path}
+    RunDirectory(run.path).open(replace(CONFIG, **how))
     assert run.read_config() == CONFIG
 
 
@@ -92,6 +103,7 @@ def test_no_status_yet(tmp_path):
     [
         {"total_steps": None}, {"steps": "5"}, {"steps": True}, {"steps": -1}, {"steps": 10**30}, {"state": []},
         {"error": 5}, {"bonus_share": "x"}, {"episode_return": [1]}, {"steps_per_second": 10**400}, {"other": 1},
+        {"seconds": 5}, {"seconds": [1.0]}, {"seconds": {"update": "1"}}, {"seconds": {"update": True}},
     ],
 )  # fmt: skip
 def test_a_status_of_other_types_is_none(run, change):

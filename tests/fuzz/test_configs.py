@@ -36,13 +36,15 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
     "reward_params": st.dictionaries(IDENTIFIERS, JSON, max_size=2),
     "algo_params": st.dictionaries(IDENTIFIERS, JSON, max_size=2),
     "device": st.sampled_from(["auto", "cpu", "cuda:1"]),
+    "trainer": st.sampled_from(["auto", "fast", "sb3"]),
     "checkpoint_every": st.integers(1, 10**9),
     "eval_every": st.integers(0, 10**9),
     "eval_episodes": st.integers(1, 100),
     "init_from": PATHS,
     "init_value": st.booleans(),
     "init_optimizer": st.booleans(),
-    "threads": st.integers(1, 64),
+    "threads": st.integers(0, 64),
+    "emulator_threads": st.integers(0, 64),
 }
 ANY = st.fixed_dictionaries({}, optional={name: sometimes(values) for name, values in GOOD.items()})
 
