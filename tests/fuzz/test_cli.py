@@ -43,6 +43,7 @@ FLAGS = {
         ),
     ],
     "suite": ["--tasks", "--methods", "--seeds", "--steps", "--jobs", "--shard", "--output", "--retries"],
+    "tune": ["--task", "--search", "--trials", "--seeds", "--metric", "--steps", "--jobs", "--output", "--preset"],
     "demo": ["--seeds", "--steps", "--jobs", "--output"],
     "example": ["--radius", "--seed", "--output"],
     "figure": ["--output"],
@@ -84,8 +85,8 @@ def command_lines(draw: st.DrawFn) -> list[str]:
         if flags:
             words.append(draw(sometimes(st.sampled_from(flags), WORDS)))
         words += draw(st.lists(WORDS, max_size=1))
-    # A suite without this would start its runs.
-    return [*words, "--dry-run"] if command == "suite" else words
+    # Without this they would start their runs.
+    return [*words, "--dry-run"] if command in ("suite", "tune") else words
 
 
 @pytest.fixture(scope="module")

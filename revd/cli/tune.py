@@ -1,0 +1,132 @@
+"""`revd tune`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console
+
+from revd.cli.shared import EXIT_FAILED, print_line
+from revd.cli.train import TrainCommand
+from revd.experiments.cores import available_cores, with_cores
+from revd.experiments.launchers import Placement
+from revd.experiments.tuning.config import Metric, TuneConfig
+from revd.experiments.tuning.parameters import make_space
+
+if TYPE_CHECKING:
+    from revd.experiments.tuning.records import TrialRecord
+
+_OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/tune-ALGO-REWARD)")
+_INIT = tyro.conf.arg(metavar="RUN", help_behavior_hint="(default: a fresh policy)")
+_SEARCH = tyro.conf.arg(metavar="NAME[=VALUES]", help_behavior_hint="(default: weight)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneCommand(TrainCommand):
+    """Search for the best weight of the bonus, and other parameters; repeat the command to go on."""
+
+    output: Annotated[Path | None, _OUTPUT] = None
+    """Directory of the search; the same command goes on with a search that it finds there."""
+    init_from: Annotated[Path | None, _INIT] = None
+    """Run to take the initial policy of all trials from, such as one of `revd pretrain`."""
+    seed: int = 0
+    """Seed of the search, and the first seed of every trial."""
+    search: Annotated[tuple[str, ...], _SEARCH] = ()
+    """What is searched, besides what the other flags fix: LOW:HIGH, LOW:HIGH:log for equal decades, or A,B,C, as in
+    weight=0.001:1:log k=3,5,10; a name alone takes the usual values. A name that both the reward and the algorithm
+    have is written reward.NAME or algo.NAME."""
+    trials: int = 20
+    """Trials in the end; more of them go on with the search."""
+    seeds: int = 1
+    """Seeds that each trial is averaged over."""
+    metric: Metric = "final"
+    """What is maximised: the task's own return, without the bonus, in the last tenth of the training or over all of
+    it."""
+    pruner: bool = True
+    """Stop trials early that do worse than the median of those before."""
+    jobs: int = 0
+    """Runs at a time, here or on a Ray cluster; 0 takes one for each processor core of this machine."""
+    retries: int = 1
+    """How often a run that fails is started again."""
+    dry_run: bool = False
+    """Only show what would be searched."""
+    where: Annotated[Placement, tyro.conf.OmitArgPrefixes] = field(default_factory=Placement)
+    progress: tyro.conf.Suppress[bool] = True
+    video: tyro.conf.Suppress[bool] = False
+    trust: tyro.conf.Suppress[bool] = False
+
+    def run(self) -> None:
+        """Search, show the result, and say how to repeat the best trial."""
+        require_optuna()
+        config = self.tuning()
+        console = Console()
+        from revd.experiments.tuning.display import space_table
+
+        console.print(space_table(config.space))
+        print_line(console, _size(config))
+        if self.dry_run:
+            print_line(console, "Nothing was started.")
+            return
+        _show(console, config, self._tune(console, config))
+
+    def _tune(self, console: Console, config: TuneConfig) -> "list[TrialRecord]":
+        from revd.experiments.tuning.display import watching_trials
+        from revd.experiments.tuning.driver import SearchFailedError, tune
+
+        cores = int(self.where.cpus_per_run) if self.where.launcher == "ray" else available_cores() // config.jobs
+        beside_others = replace(config, training=with_cores(config.training, cores))
+        try:
+            with self.where.open() as backend, watching_trials(console, config) as watch:
+                return tune(beside_others, watch=watch, backend=backend)
+        except SearchFailedError as error:
+            print(f"revd: {error}", file=sys.stderr)
+            sys.exit(EXIT_FAILED)
+
+    def tuning(self) -> TuneConfig:
+        """The search that was asked for."""
+        training = self.config()
+        return TuneConfig(
+            training=training,
+            space=make_space(training, self.search),
+            trials=self.trials,
+            seeds=self.seeds,
+            metric=self.metric,
+            prune=self.pruner,
+            jobs=self.jobs or available_cores(),
+            retries=self.retries,
+        )
+
+
+def require_optuna() -> None:
+    """Raise a ValueError that says what to install, if there is no Optuna."""
+    if find_spec("optuna") is None:
+        raise ValueError("a search is made with Optuna: pip install 'revd[tune]'")
+
+
+def _size(config: TuneConfig) -> str:
+    training, runs = config.training, config.trials * config.seeds
+    return (
+        f"{config.trials} trials of {training.method} on {training.task}, {runs:,} runs of {training.steps:,} steps in "
+        f"all, {config.jobs} at a time, into {config.directory}"
+    )
+
+
+def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
+    from revd.experiments.tuning.directory import SearchDirectory
+    from revd.experiments.tuning.display import summary, trials_table
+    from revd.experiments.tuning.parameters import with_values
+    from revd.experiments.tuning.records import best
+
+    directory = SearchDirectory(config.directory)
+    console.print(trials_table(records, caption=summary(records, trials=config.trials)))
+    print_line(console, f"Table: {directory.results}; runs: {directory.trials}")
+    first = best(records)
+    if first is None:
+        print("revd: no trial has finished, so there is no best one", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    training = with_values(config.training, config.space, first.values)
+    print_line(console, f"The best again: {replace(training, output=directory.path / 'best').command()}")

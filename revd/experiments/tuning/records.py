@@ -1,0 +1,58 @@
+"""How trials stand, from the best to those that failed, and the file that says so."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from revd.atomicfile import write_whole
+
+TrialState = Literal["running", "finished", "pruned", "failed"]
+_ORDER: tuple[TrialState, ...] = ("finished", "running", "pruned", "failed")
+COLUMNS = ("rank", "trial", "state", "score", "steps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """One trial.
+
+    Attributes:
+        number: Its number, from 0.
+        state: What became of it.
+        values: Its parameters by name.
+        score: What it is worth; of one that is not finished, as far as it has come. None if nobody knows.
+        steps: Steps taken, over all its seeds.
+        error: Why it failed.
+    """
+
+    number: int
+    state: TrialState
+    values: Mapping[str, Any]
+    score: float | None = None
+    steps: int = 0
+    error: str | None = None
+
+
+def ranked(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Finished ones first, the best of them first; the scores of others are of less training, and no match for them."""
+    return sorted(records, key=lambda one: (_ORDER.index(one.state), one.score is None, -(one.score or 0), one.number))
+
+
+def best(records: Sequence[TrialRecord]) -> TrialRecord | None:
+    """The finished one with the highest score; None if none has finished."""
+    first = next(iter(ranked(records)), None)
+    return first if first is not None and first.state == "finished" else None
+
+
+def write_results(path: Path, records: Sequence[TrialRecord], names: Sequence[str]) -> None:
+    """Replace the table of all trials, a CSV file with a column for each of the parameters `names`."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([*COLUMNS, *names, "error"])
+    for rank, one in enumerate(ranked(records), 1):
+        place = rank if one.state == "finished" else None
+        values = [one.values.get(name) for name in names]
+        rows.writerow([place, one.number, one.state, one.score, one.steps, *values, one.error])
+    write_whole(path, text.getvalue().encode())

@@ -1,0 +1,160 @@
+import pytest
+from rich.console import Console
+
+from revd import cli
+from revd.experiments.config import TrainConfig
+from revd.experiments.tuning.config import TuneConfig
+from revd.experiments.tuning.display import trial_line, trials_table, watching_trials
+from revd.experiments.tuning.parameters import make_space
+from revd.experiments.tuning.records import TrialRecord
+from tests.support.fake_runs import FakeBackend
+
+CART_POLE = ["tune", "--task", "CartPole-v1", "--n-envs", "2"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    found = FakeBackend(lambda config, part: part + config.weight, at_once=True)
+    monkeypatch.setattr("revd.experiments.launchers.LocalBackend", lambda: found)
+    return found
+
+
+def test_a_dry_run_shows_the_space_and_starts_nothing(capsys, tmp_path):
+    cli.main([*CART_POLE, "--search", "weight=0.01:1:log", "k=3,5", "--trials", "7", "--seeds", "3", "--dry-run"])
+    text = capsys.readouterr().out
+    assert "│ weight    │ 0.01:1.0:log │ 0.1 │" in text
+    assert "│ k         │ 3,5          │ 3   │" in text
+    assert "7 trials of PPO+REVD on CartPole-v1, 21 runs of 100,000 steps in all" in text
+    assert text.endswith("into runs/CartPole-v1/tune-ppo-revd\nNothing was started.\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_search_ends_with_a_table_and_the_best_command(capsys, tmp_path, backend):
+    cli.main([*CART_POLE, "--trials", "3", "--jobs", "4", "--retries", "0", "--algo", "a2c", "--output", "here"])
+    text = capsys.readouterr().out
+    assert len(backend.started) == 3
+    assert {config.algo for config in backend.started} == {"a2c"}
+    assert "3 of 3 trials ended · best" in text
+    assert "Table: here/results.csv; runs: here/trials" in text
+    best = max(config.weight for config in backend.started)
+    command = f"revd train --task CartPole-v1 --algo a2c --output here/best --n-envs 2 --weight {best}"
+    assert text.splitlines()[-1] == f"The best again: {command}"
+
+
+def test_the_same_command_goes_on(capsys, backend):
+    cli.main([*CART_POLE, "--trials", "2", "--jobs", "4"])
+    cli.main([*CART_POLE, "--trials", "3", "--jobs", "4", "--no-pruner"])
+    assert len(backend.started) == 3
+    assert "3 of 3 trials ended" in capsys.readouterr().out
+
+
+def failing(arguments, capsys):
+    with pytest.raises(SystemExit) as error:
+        cli.main(arguments)
+    return error.value.code, capsys.readouterr().err
+
+
+def test_a_search_without_a_result_has_failed(capsys, backend):
+    backend.breaks = lambda config: "environment 0 broke"
+    code, said = failing([*CART_POLE, "--trials", "2", "--jobs", "2"], capsys)
+    assert (code, said) == (1, "revd: no trial has finished, so there is no best one\n")
+
+
+def test_a_search_that_breaks_off_has_failed(capsys, backend):
+    backend.breaks = lambda config: "environment 0 broke"
+    code, said = failing([*CART_POLE, "--trials", "9", "--jobs", "9", "--retries", "0"], capsys)
+    assert code == 1
+    assert said.startswith("revd: 5 trials failed one after the other, the last one: environment 0 broke;")
+
+
+def test_some_failures_are_part_of_a_search(capsys, backend):
+    backend.breaks = lambda config: "environment 0 broke" if config.weight > 0.1 else None
+    cli.main([*CART_POLE, "--trials", "4", "--jobs", "4", "--retries", "0", "--search", "weight=0.09,0.2"])
+    assert "failed: environment 0 broke" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--search", "wight"], "unknown parameter to search 'wight'; did you mean 'weight'"),
+        (["--trials", "0"], "trials must be at least 1, got 0"),
+        (["--cpus-per-run", "2"], "are for launcher 'ray'"),
+        (["--preset", "paper"], "preset 'paper' covers the tasks"),
+    ],
+)
+def test_wrong_use(capsys, flags, message):
+    code, said = failing([*CART_POLE, *flags], capsys)
+    assert code == 2
+    assert message in said
+
+
+def test_presets_are_searched_around(capsys):
+    pytest.importorskip("ale_py", reason="games come with an extra")
+    cli.main(["tune", "--task", "atari/space-invaders", "--preset", "paper", "--search", "k", "n_steps", "--dry-run"])
+    text = capsys.readouterr().out
+    assert "│ k         │ 1:15:log       │ 5   │" in text
+    assert "│ n_steps   │ 64,128,256,512 │ 256 │" in text
+    assert "20 runs of 10,000,000 steps" in text
+
+
+def test_without_optuna_one_is_told_what_to_install(capsys, monkeypatch):
+    monkeypatch.setattr("revd.cli.tune.find_spec", lambda name: None)
+    code, said = failing(CART_POLE, capsys)
+    assert (code, said) == (2, "revd: a search is made with Optuna: pip install 'revd[tune]'\n")
+
+
+def records(*states):
+    return [
+        TrialRecord(number=number, state=state, values={"weight": 1 / 3, "k": number}, score=2.0, steps=1000)
+        for number, state in enumerate(states)
+    ]
+
+
+def written(*, terminal, shown):
+    console = Console(force_terminal=terminal, width=100, record=True)
+    config = TuneConfig(training=TrainConfig(task="CartPole-v1"), space=(), trials=40)
+    with watching_trials(console, config) as watch:
+        for look in shown:
+            watch(look)
+    return console.export_text()
+
+
+def test_a_log_has_a_line_for_each_change():
+    running, pruned = records("running"), records("pruned")
+    lines = written(terminal=False, shown=[running, running, pruned]).splitlines()
+    assert lines == [
+        "trial 0  weight=0.3333  k=0  running  1,000 steps  score 2.00",
+        "trial 0  weight=0.3333  k=0  pruned  1,000 steps  score 2.00",
+    ]
+
+
+def test_a_log_has_a_line_now_and_then(monkeypatch):
+    monkeypatch.setattr("revd.experiments.tuning.display.SECONDS_BETWEEN_LINES", 0.0)
+    running = records("running")
+    assert len(written(terminal=False, shown=[running, running, running]).splitlines()) == 3
+
+
+def test_a_terminal_shows_the_running_ones_and_the_best():
+    many = records(*["finished"] * 30, "running", "failed")
+    text = written(terminal=True, shown=[many])
+    assert "31 of 40 trials ended · 1 failed · best 2.00 (trial 0)" in text
+    assert "running" in text
+    assert sum("finished" in line for line in text.splitlines()) == 10
+
+
+def test_a_line_of_a_failed_trial_says_why():
+    record = TrialRecord(number=3, state="failed", values={"boundary": "episode"}, error="ValueError: no")
+    assert trial_line(record) == "trial 3  boundary=episode  failed: ValueError: no  0 steps"
+    assert trials_table([]).row_count == 0
+
+
+def test_the_command_line_reads_what_make_space_writes():
+    config = cli.TuneCommand(task="CartPole-v1", n_envs=2, search=("weight",)).tuning()
+    assert make_space(config.training, list(config.search.values())) == config.space

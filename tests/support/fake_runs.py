@@ -1,0 +1,93 @@
+"""A backend that trains nothing: its runs write what real ones would, and earn what a function says."""
+
+import csv
+
+from revd.experiments.rundir import EPISODE_COLUMNS, RunDirectory, Status
+
+PARTS = 10
+
+
+class FakeBackend:
+    """
+    Starts runs that go on by so many tenths whenever `advance` is called, or to their end at once.
+
+    `earns(config, part)` is the return of the one episode that ends in a tenth, None for no episode. A run of which
+    `breaks(config)` gives a text fails with it after three tenths.
+    """
+
+    def __init__(self, earns, *, breaks=lambda config: None, at_once=False):
+        self.earns = earns
+        self.breaks = breaks
+        self.at_once = at_once
+        self.started = []
+        self.attempts = []
+
+    def start(self, config):
+        self.started.append(config)
+        attempt = FakeAttempt(self, config)
+        self.attempts.append(attempt)
+        if self.at_once:
+            attempt.advance(PARTS)
+        return attempt
+
+    def advance(self, parts=1):
+        for attempt in self.attempts:
+            attempt.advance(parts)
+
+    @property
+    def running(self):
+        return sum(attempt.running for attempt in self.attempts)
+
+
+class FakeAttempt:
+    queued = lost = False
+
+    def __init__(self, backend, config):
+        self.backend = backend
+        self.config = config
+        self.directory = RunDirectory(config.directory)
+        self.directory.open(config)
+        earlier = self.directory.read_status()
+        self.done = 0 if earlier is None else earlier.steps * PARTS // config.steps
+        self.directory.start(config, resolved={"method": config.method}, steps=self._steps)
+        self.running = True
+        self._write_episodes()
+
+    @property
+    def _steps(self):
+        return self.config.steps * self.done // PARTS
+
+    def _write_episodes(self):
+        with self.directory.episodes.open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(EPISODE_COLUMNS)
+            for part in range(1, self.done + 1):
+                earned = self.backend.earns(self.config, part)
+                if earned is not None:
+                    rows.writerow([part * self.config.steps / PARTS, earned, 5, 0])
+
+    def _say(self, state, error=None):
+        status = Status(state=state, steps=self._steps, total_steps=self.config.steps, error=error)
+        self.directory.write_status(status) if state == "running" else self.directory.finish(status)
+        self.running = state == "running"
+
+    def advance(self, parts):
+        error = self.backend.breaks(self.config)
+        if not self.running:
+            return
+        self.done = min(self.done + parts, 3 if error else PARTS)
+        self._write_episodes()
+        if error and self.done == 3:
+            self._say("failed", error)
+        else:
+            self._say("finished" if self.done == PARTS else "running")
+
+    def last_words(self):
+        return self.backend.breaks(self.config) or "not a word"
+
+    def ask_to_stop(self):
+        if self.running:
+            self._say("interrupted")
+
+    def stop(self):
+        assert not self.running
