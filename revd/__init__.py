@@ -31,11 +31,15 @@ _HOMES = {
     "revd.rewards": ("RE3", "REVD", "RIDE", "IntrinsicReward", "make_reward"),
     "revd.rollout": ("Rollout",),
 }
+#: Packages that `import revd` offers as attributes; they load a framework, so `from revd import *` leaves them out.
+_PACKAGES = ("rllib",)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name on its first use, so that `revd --help` need not wait for torch."""
+    if name in _PACKAGES:
+        return import_module(f"revd.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'revd' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

@@ -1,0 +1,12 @@
+"""Intrinsic rewards inside RLlib's PPO (new API stack): the only package that knows Ray."""
+
+try:
+    import ray.rllib  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"revd.rllib needs Ray's RLlib ({error}); install it with: pip install 'revd[ray]'") from error
+
+from revd.rllib.config import with_intrinsic_reward
+from revd.rllib.connector import IntrinsicRewardConnector
+from revd.rllib.learner import IntrinsicRewardLearner
+
+__all__ = ["IntrinsicRewardConnector", "IntrinsicRewardLearner", "with_intrinsic_reward"]

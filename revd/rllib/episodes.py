@@ -1,0 +1,154 @@
+"""RLlib's episodes as columns of a `Rollout`, one for each environment of each env runner.
+
+A batch of RLlib is a list of episodes and parts of episodes, which learners in processes of their own get sorted by
+length. Which environment one comes from, and which of two came first, is written into its id when it is created: `cut`
+at a batch's end and `slice` for several learners keep that, while `slice` drops `custom_data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
+
+from revd.rollout import Rollout
+
+if TYPE_CHECKING:
+    from revd.rllib.options import Array
+
+#: Episodes and parts of them by environment, each list in order of time.
+EpisodeColumns: TypeAlias = "list[list[SingleAgentEpisode]]"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an episode comes from.
+
+    Attributes:
+        runner: RLlib's index of the env runner: 0 for the local one, 1 … for remote ones.
+        env: The environment within the env runner.
+        serial: Counts the episodes that the env runner has created.
+    """
+
+    runner: int
+    env: int
+    serial: int
+
+    def signed(self, name: str) -> str:
+        """The id of an episode of this origin."""
+        return f"{name}:{self.runner}:{self.env}:{self.serial}"
+
+    @classmethod
+    def of(cls, episode: SingleAgentEpisode) -> Origin:
+        """Read back what `signed` wrote."""
+        if not isinstance(episode, SingleAgentEpisode):
+            raise TypeError(f"intrinsic rewards need single-agent episodes, got a {type(episode).__name__}")
+        try:
+            _, runner, env, serial = str(episode.id_).rsplit(":", 3)
+            return cls(int(runner), int(env), int(serial))
+        except ValueError:
+            raise ValueError(
+                f"the episode {episode.id_!r} does not say which environment it comes from: a callback of "
+                "with_intrinsic_reward writes that there, so call it after config.callbacks(on_episode_created=...)"
+            ) from None
+
+
+def to_columns(episodes: Sequence[SingleAgentEpisode], *, n_runners: int, envs_per_runner: int) -> EpisodeColumns:
+    """Sort a batch by environment and time; a list for each of n_runners * envs_per_runner environments."""
+    columns: EpisodeColumns = [[] for _ in range(n_runners * envs_per_runner)]
+    origins = [(Origin.of(episode), episode) for episode in episodes]
+    for origin, episode in sorted(origins, key=lambda pair: (pair[0].serial, pair[1].t_started)):
+        if len(episode) > 0:
+            # The local env runner has index 0 and is alone; remote ones count from 1.
+            columns[max(origin.runner - 1, 0) * envs_per_runner + origin.env].append(_with_arrays(episode))
+    return columns
+
+
+def continues(following: SingleAgentEpisode, episode: SingleAgentEpisode) -> bool:
+    """Whether one part of an episode begins where another stops."""
+    return bool(following.id_ == episode.id_ and following.t_started == episode.t)
+
+
+def to_rollout(columns: EpisodeColumns) -> Rollout:
+    """All columns as one ragged rollout, in which an episode that was cut is not done."""
+    lengths = np.array([sum(map(len, column)) for column in columns])
+    return Rollout(
+        observations=_joined(columns, lambda episode: episode.get_observations(slice(0, len(episode)))),
+        actions=_joined(columns, lambda episode: episode.get_actions(slice(0, len(episode)))),
+        next_observations=_joined(columns, lambda episode: episode.get_observations(slice(1, len(episode) + 1))),
+        dones=_padded([_dones(column) for column in columns]),
+        lengths=lengths,
+    )
+
+
+def rewards_of(columns: EpisodeColumns) -> Array:
+    """The rewards in the shape of `to_rollout`, (n_steps, n_envs), 0 in padding."""
+    rewards: Array = _joined(columns, lambda episode: episode.get_rewards(slice(0, len(episode))))
+    return rewards
+
+
+def with_rewards(columns: EpisodeColumns, rewards: Array) -> list[SingleAgentEpisode]:
+    """The same episodes, rewarded by (n_steps, n_envs).
+
+    Copies, for a local env runner keeps the episodes themselves to report the task's returns.
+    """
+    changed = []
+    for index, column in enumerate(columns):
+        start = 0
+        for episode in column:
+            stop = start + len(episode)
+            changed.append(_rewarded(episode, rewards[start:stop, index]))
+            start = stop
+    return changed
+
+
+def _dones(column: list[SingleAgentEpisode]) -> list[Array]:
+    """(length,) for each part of a column: True where an episode ends or is never seen again."""
+    dones = [np.zeros(len(episode), dtype=bool) for episode in column]
+    for part, episode in zip(dones, column, strict=True):
+        part[-1] = episode.is_done
+    for part, (episode, following) in zip(dones[:-1], pairwise(column), strict=True):
+        part[-1] |= not continues(following, episode)
+    return dones
+
+
+def _joined(columns: EpisodeColumns, read: Callable[[SingleAgentEpisode], Any]) -> Any:
+    return _padded([[read(episode) for episode in column] for column in columns])
+
+
+def _padded(columns: Sequence[Sequence[Any]]) -> Any:
+    """Parts of columns, (length, …) or dicts of such, as one array (n_steps, n_envs, …) with zeros at the ends."""
+    first = next(part for column in columns for part in column)
+    if isinstance(first, Mapping):
+        return {key: _padded([[part[key] for part in column] for column in columns]) for key in first}
+    n_steps = max(sum(map(len, column)) for column in columns)
+    padded = np.zeros((n_steps, len(columns), *first.shape[1:]), dtype=first.dtype)
+    for index, column in enumerate(columns):
+        start = 0
+        for part in column:
+            padded[start : start + len(part), index] = part
+            start += len(part)
+    return padded
+
+
+def _rewarded(episode: SingleAgentEpisode, rewards: Array) -> SingleAgentEpisode:
+    copy = _copy(episode)
+    old = copy.rewards
+    data = np.concatenate([old.data[: old.lookback], rewards], dtype=np.float32)
+    copy.rewards = InfiniteLookbackBuffer(data, old.lookback, old.space)
+    return copy
+
+
+def _with_arrays(episode: SingleAgentEpisode) -> SingleAgentEpisode:
+    return episode if episode.is_numpy else _copy(episode).to_numpy()
+
+
+def _copy(episode: SingleAgentEpisode) -> SingleAgentEpisode:
+    copy = episode.slice(slice(None))
+    copy.custom_data.update(episode.custom_data)
+    return copy

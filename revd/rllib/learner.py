@@ -1,0 +1,60 @@
+"""RLlib's learner for PPO with the bonus in its pipeline and the bonus's state in its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+
+from revd.rllib.connector import IntrinsicRewardConnector
+
+#: Under which name the options lie in the config's `learner_config_dict`, and the state in the learner's.
+COMPONENT = "intrinsic_reward"
+
+
+class IntrinsicRewardLearner(PPOTorchLearner):
+    """`PPOTorchLearner` with an `IntrinsicRewardConnector` before all other pieces of its pipeline.
+
+    RLlib saves no state of learner connectors, so the learner does. Derive a learner of your own from this class.
+    """
+
+    bonus: IntrinsicRewardConnector
+
+    def build(self) -> None:
+        """Build the learner, then put the connector in front of what RLlib and the user have in the pipeline."""
+        config = self.config
+        if COMPONENT not in config.learner_config_dict:
+            raise ValueError(
+                f"{type(self).__name__} was not told what to pay: make the config with revd.rllib.with_intrinsic_reward"
+            )
+        super().build()
+        self.bonus = IntrinsicRewardConnector(
+            config.learner_config_dict[COMPONENT],
+            n_runners=max(config.num_env_runners, 1),
+            envs_per_runner=config.num_envs_per_env_runner,
+            n_learners=max(config.num_learners, 1),
+            seed=config.seed,
+            device=self.device,
+        )
+        assert self._learner_connector is not None  # only asynchronous algorithms have learners without one
+        self._learner_connector.prepend(self.bonus)
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """RLlib's state of the learner, and the bonus's."""
+        state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
+        if self._check_component(COMPONENT, components, not_components):
+            state[COMPONENT] = self.bonus.get_state()
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` gave, or the parts of it that are there."""
+        super().set_state(state)
+        if COMPONENT in state:
+            self.bonus.set_state(state[COMPONENT])

@@ -1,0 +1,62 @@
+"""What `with_intrinsic_reward` was asked for, checked before any actor of Ray starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from revd.rewards import IntrinsicReward, check_parameters, make_reward
+from revd.rewards.config import require_choice, require_fraction, require_number
+
+if TYPE_CHECKING:
+    from revd.rewards.config import Normalize
+    from revd.spaces import Space
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The arguments of `with_intrinsic_reward`, which explains them."""
+
+    reward: str | IntrinsicReward = "revd"
+    weight: float = 0.1
+    decay: float = 1e-5
+    decay_per: Literal["rollout", "step"] = "rollout"
+    extrinsic_weight: float = 1.0
+    normalize: Normalize = "none"
+    reward_params: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_number("weight", self.weight)
+        require_fraction("decay", self.decay)
+        require_choice("decay_per", self.decay_per, ("rollout", "step"))
+        require_number("extrinsic_weight", self.extrinsic_weight)
+        require_choice("normalize", self.normalize, ("none", "rms"))
+        check_parameters(self.reward, self._parameters())
+
+    def make_reward(
+        self, observation_space: Space, action_space: Space, *, n_envs: int, seed: int | None
+    ) -> IntrinsicReward:
+        """The reward for these spaces; `seed` is taken where the parameters hold none."""
+        if isinstance(self.reward, IntrinsicReward):
+            reward = make_reward(self.reward, observation_space, action_space, n_envs=n_envs)
+            if self.normalize != "none":
+                reward.config = replace(reward.config, normalize=self.normalize)
+            return reward
+        params = self._parameters()
+        if seed is not None:
+            params.setdefault("seed", seed)
+        return make_reward(self.reward, observation_space, action_space, n_envs=n_envs, **params)
+
+    def weights(self, rollouts: int, steps: Array) -> Array:
+        """lambda_l of each time step, (n_steps, 1), in rollout number `rollouts`, after so many `steps`, (n_steps,)."""
+        exponents = np.full(len(steps), rollouts) if self.decay_per == "rollout" else steps
+        weights: Array = self.weight * (1 - self.decay) ** exponents[:, None].astype(np.float64)
+        return weights
+
+    def _parameters(self) -> dict[str, Any]:
+        named = self.normalize != "none" and not isinstance(self.reward, IntrinsicReward)
+        return {**self.reward_params, "normalize": self.normalize} if named else dict(self.reward_params)

@@ -1,0 +1,144 @@
+"""What `with_intrinsic_reward` accepts, refuses and leaves alone, before any actor starts."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd[ray]'")
+
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+import revd
+from revd import REVD
+from revd.rllib import IntrinsicRewardLearner, with_intrinsic_reward
+from revd.rllib.callback import NoteOrigin, check_learner
+from tests.support.rllib import BOX, DISCRETE
+
+
+class OtherCallback(RLlibCallback):
+    pass
+
+
+class OwnLearner(PPOTorchLearner):
+    pass
+
+
+class OwnIntrinsicLearner(IntrinsicRewardLearner):
+    pass
+
+
+def test_the_package_is_an_attribute() -> None:
+    assert revd.rllib.with_intrinsic_reward is with_intrinsic_reward
+
+
+def test_a_copy_is_returned_even_of_a_frozen_config() -> None:
+    base = PPOConfig().environment("CartPole-v1")
+    base.freeze()
+    config = with_intrinsic_reward(base, "re3")
+    assert config.learner_class is IntrinsicRewardLearner
+    assert config.env == "CartPole-v1"
+    assert base.learner_class is PPOTorchLearner
+    assert base.learner_config_dict == {}
+    assert base.callbacks_on_episode_created is None
+
+
+def test_callbacks_and_settings_of_the_user_stay() -> None:
+    base = PPOConfig().callbacks(on_episode_created=print).learners(learner_config_dict={"mine": 1})
+    config = with_intrinsic_reward(base).callbacks(OtherCallback).learners(learner_config_dict={"later": 2})
+    assert config.callbacks_class is OtherCallback
+    assert config.callbacks_on_episode_created[0] is print
+    assert isinstance(config.callbacks_on_episode_created[1], NoteOrigin)
+    assert base.callbacks_on_episode_created is print
+    assert set(config.learner_config_dict) == {"mine", "intrinsic_reward", "later"}
+
+
+def test_a_config_can_be_written_as_rllib_writes_them() -> None:
+    config = with_intrinsic_reward(PPOConfig())
+    assert set(config.serialize()) == {*PPOConfig().serialize()}
+    assert PPOConfig.from_dict(config.to_dict()).learner_class is IntrinsicRewardLearner
+
+
+def test_a_learner_of_ones_own_may_derive_from_ours() -> None:
+    config = with_intrinsic_reward(PPOConfig().learners(learner_class=OwnIntrinsicLearner))
+    assert config.learner_class is OwnIntrinsicLearner
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "message"),
+    [
+        (APPOConfig(), TypeError, "config must be a PPOConfig of RLlib, got APPOConfig"),
+        ("PPO", TypeError, "config must be a PPOConfig of RLlib, got str"),
+        (
+            PPOConfig().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False),
+            ValueError,
+            "old API stack",
+        ),
+        (PPOConfig().multi_agent(policies={"a", "b"}), ValueError, "several policies .* need one agent"),
+        (with_intrinsic_reward(PPOConfig()), ValueError, "has an intrinsic reward already"),
+        (
+            PPOConfig().learners(learner_class=OwnLearner),
+            ValueError,
+            r"OwnLearner: derive it from revd\.rllib\.IntrinsicRewardLearner",
+        ),
+    ],
+    ids=["appo", "word", "old stack", "agents", "twice", "learner"],
+)
+def test_other_configs_are_refused(config: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        with_intrinsic_reward(config)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"reward": "rvd"}, "unknown reward 'rvd'; did you mean 'revd'"),
+        ({"kk": 3}, "unknown parameter of REVD 'kk'; did you mean 'k'"),
+        ({"k": 0}, "k must be an integer of at least 1, got 0"),
+        ({"weight": -1}, "weight must be a number of at least 0, got -1"),
+        ({"decay": 2}, r"decay must be inside \[0, 1\], got 2"),
+        ({"decay_per": "batch"}, "decay_per must be 'rollout' or 'step', got 'batch'"),
+        ({"extrinsic_weight": "no"}, "extrinsic_weight must be a number of at least 0, got 'no'"),
+        ({"normalize": "std"}, "normalize must be 'none' or 'rms', got 'std'"),
+        ({"reward": REVD(BOX, DISCRETE, 2), "k": 3}, r"parameters \(k\) belong into the REVD instance"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else "-".join(value),
+)
+def test_arguments_are_checked_at_once(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        with_intrinsic_reward(PPOConfig(), **arguments)
+
+
+def test_a_learner_that_replaced_ours_is_noticed() -> None:
+    config = with_intrinsic_reward(PPOConfig()).learners(learner_class=OwnLearner)
+    with pytest.raises(ValueError, match="the learner OwnLearner has replaced that of with_intrinsic_reward"):
+        check_learner(algorithm=SimpleNamespace(config=config))
+
+
+def test_our_learner_needs_a_config_of_ours() -> None:
+    with pytest.raises(ValueError, match=r"was not told what to pay: make the config with revd\.rllib"):
+        IntrinsicRewardLearner(config=PPOConfig()).build()
+
+
+def without_ray(program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process in which Ray cannot be imported."""
+    program = f"import sys; sys.modules['ray'] = None; {program}"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_without_ray_one_line_says_what_to_install() -> None:
+    result = without_ray("import revd; revd.rllib")
+    assert result.returncode == 1
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: revd.rllib needs Ray's RLlib")
+    assert last.endswith("pip install 'revd[ray]'")
+
+
+def test_without_ray_everything_else_works() -> None:
+    result = without_ray("import revd, revd.sb3, revd.experiments.run; revd.make_reward")
+    assert result.returncode == 0, result.stderr

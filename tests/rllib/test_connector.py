@@ -1,0 +1,221 @@
+"""The connector pays what the reward itself pays for the same experience, batch after batch."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd[ray]'")
+
+from ray.rllib.connectors.learner import AddOneTsToEpisodesAndTruncate
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+from revd import REVD, Rollout, make_reward
+from revd.rllib.connector import IntrinsicRewardConnector
+from revd.rllib.options import Options
+from tests.support.rllib import BOX, DISCRETE, Environment
+
+WEIGHT, DECAY = 0.5, 0.1
+METHODS: list[tuple[str, dict[str, Any]]] = [
+    ("revd", {"k": 2}),
+    ("revd", {"k": 2, "boundary": "episode"}),
+    ("re3", {"k": 2}),
+    ("re3", {"k": 2, "boundary": "episode"}),
+    ("ride", {"k": 2}),
+]
+
+
+def connector(reward: Any = "revd", *, seed: int | None = 3, n_learners: int = 1, **options: Any) -> Any:
+    layout = {"n_runners": 2, "envs_per_runner": 1, "n_learners": n_learners}
+    params = {name: options.pop(name) for name in ("k", "boundary") if name in options}
+    chosen = Options(reward=reward, **{"weight": WEIGHT, "decay": DECAY, **options}, reward_params=params)
+    return IntrinsicRewardConnector(chosen, seed=seed, **layout)
+
+
+def environments() -> list[Environment]:
+    return [Environment(runner, 0, seed=runner) for runner in (1, 2)]
+
+
+def sampled(envs: list[Environment], batch: int) -> list[SingleAgentEpisode]:
+    """A batch in which episodes end, go on from the batch before, and go on into the next."""
+    long, short = envs[0].sample(9, ends=(2 + batch, 6)), envs[1].sample(6, ends=(4,) if batch else ())
+    return [*short, *long]
+
+
+def logged(envs: list[Environment], start: list[int]) -> Rollout:
+    """What the environments did since, by a loop over their own logs."""
+    parts = [env.log[begin:] for env, begin in zip(envs, start, strict=True)]
+    shape = max(map(len, parts)), len(parts)
+    observations, following = np.zeros((*shape, 3), np.float32), np.zeros((*shape, 3), np.float32)
+    actions, dones = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for env, part in enumerate(parts):
+        for t, (before, action, _, after, done) in enumerate(part):
+            observations[t, env], actions[t, env], following[t, env], dones[t, env] = before, action, after, done
+    return Rollout(
+        observations=observations,
+        actions=actions,
+        next_observations=following,
+        dones=dones,
+        lengths=np.array([len(part) for part in parts]),
+    )
+
+
+def paid(envs: list[Environment], episodes: list[SingleAgentEpisode], env: int) -> list[float]:
+    """The rewards of one environment in order of time."""
+    own = [episode for episode in episodes if episode.id_.split(":")[1] == str(envs[env].runner)]
+    own.sort(key=lambda episode: (int(episode.id_.split(":")[3]), episode.t_started))
+    return [float(value) for episode in own for value in episode.get_rewards()]
+
+
+def types(value: Any) -> set[type]:
+    """Of a nested value and everything in it."""
+    inside = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return {type(value)}.union(*(types(entry) for entry in inside))
+
+
+@pytest.mark.parametrize(("name", "params"), METHODS, ids=lambda value: str(value))
+def test_rewards_are_extrinsic_plus_weight_times_what_the_reward_pays(name: str, params: dict[str, Any]) -> None:
+    envs, piece = environments(), connector(name, extrinsic_weight=2.0, **params)
+    reference = make_reward(name, BOX, DISCRETE, n_envs=2, seed=3, **params)
+    for batch in range(4):
+        start = [len(env.log) for env in envs]
+        episodes = sampled(envs, batch)
+        assert piece(batch={}, episodes=episodes) == {}
+        rollout = logged(envs, start)
+        bonus = reference.compute(rollout).numpy()
+        reference.update(rollout)
+        weight = WEIGHT * (1 - DECAY) ** (batch + 1)
+        for env, begin in enumerate(start):
+            extrinsic = [entry[2] for entry in envs[env].log[begin:]]
+            expected = [2.0 * r + weight * float(b) for r, b in zip(extrinsic, bonus[:, env], strict=False)]
+            np.testing.assert_allclose(paid(envs, episodes, env), expected, rtol=1e-6, atol=1e-7)
+    assert bonus.any()
+
+
+def test_the_phantom_step_comes_after_and_is_paid_nothing() -> None:
+    envs, piece = environments(), connector(k=2)
+    for batch in range(2):
+        episodes = sampled(envs, batch)
+        piece(batch={}, episodes=episodes)
+        before = {id(episode): (len(episode), episode.get_rewards().tolist()) for episode in episodes}
+        AddOneTsToEpisodesAndTruncate()(rl_module=None, batch={}, episodes=episodes, shared_data={})
+        for episode in episodes:
+            length, rewards = before[id(episode)]
+            assert episode.get_rewards().tolist() == [*rewards, 0.0]
+            assert len(episode) == length + 1
+
+
+def test_a_broken_stream_ends_what_was_running() -> None:
+    envs, piece = environments(), connector(k=2, boundary="episode")
+    for env in envs:
+        piece(batch={}, episodes=env.sample(4))
+    assert piece.reward.memory.running_lengths.tolist() == [4, 4]
+    # The env runner was replaced: its environment starts anew, with no end of the episode before.
+    envs[1] = Environment(2, 0, seed=9)
+    piece(batch={}, episodes=envs[1].sample(3))
+    assert piece.reward.memory.running_lengths.tolist() == [0, 3]
+    assert piece.reward.memory.previous_lengths.tolist() == [4, 4]
+
+
+def test_an_environment_that_pauses_goes_on() -> None:
+    envs, piece = environments(), connector(k=2, boundary="episode")
+    piece(batch={}, episodes=[*envs[0].sample(4), *envs[1].sample(3)])
+    piece(batch={}, episodes=envs[0].sample(2, ends=(1,)))
+    piece(batch={}, episodes=[*envs[0].sample(2), *envs[1].sample(1)])
+    assert piece.reward.memory.running_lengths.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(("name", "params"), METHODS, ids=lambda value: str(value))
+def test_a_restored_connector_goes_on_where_the_other_stopped(name: str, params: dict[str, Any]) -> None:
+    envs, piece = environments(), connector(name, **params)
+    for batch in range(2):
+        piece(batch={}, episodes=sampled(envs, batch))
+    state = piece.get_state()
+    assert types(state) <= {dict, list, int, str, np.ndarray}
+    other = connector(name, seed=99, **params)
+    other.set_state(state)
+    assert other.get_state() is state
+    episodes = sampled(envs, 2)
+    copies = [episode.slice(slice(None)) for episode in episodes]
+    piece(batch={}, episodes=episodes)
+    other(batch={}, episodes=copies)
+    for mine, theirs in zip(episodes, copies, strict=True):
+        np.testing.assert_array_equal(mine.get_rewards(), theirs.get_rewards())
+    assert (other.rollouts, other.steps) == (piece.rollouts, piece.steps) == (3, 45)
+    # Back to the state of before, in the middle of training.
+    piece.set_state(state)
+    assert piece.rollouts == 2
+
+
+def test_a_state_before_the_first_batch_is_empty() -> None:
+    piece = connector()
+    assert piece.get_state() == {}
+    piece.set_state({})
+    assert piece.get_state() == {}
+
+
+def test_the_state_of_another_method_is_an_error() -> None:
+    envs, piece, other = environments(), connector("revd", k=2), connector("re3", k=2)
+    piece(batch={}, episodes=sampled(envs, 0))
+    other.set_state(piece.get_state())
+    with pytest.raises(ValueError, match="holds the state of REVD, this algorithm's reward is RE3"):
+        other(batch={}, episodes=sampled(envs, 1))
+
+
+def test_the_weight_shrinks_with_every_step_of_all_learners() -> None:
+    envs, piece, logger = environments(), connector(k=2, decay_per="step", n_learners=2), MetricsLogger(root=True)
+    piece(batch={}, episodes=[*envs[0].sample(5), *envs[1].sample(3)], metrics=logger)
+    assert piece.steps == 16
+    weight = logger.peek(("default_policy", "exploration", "weight"))
+    np.testing.assert_allclose(weight, WEIGHT * (1 - DECAY) ** 16)
+
+
+def test_numbers_are_reported_under_exploration() -> None:
+    envs, piece, logger = environments(), connector(k=2), MetricsLogger(root=True)
+    for batch in range(2):
+        start = [len(env.log) for env in envs]
+        piece(batch={}, episodes=sampled(envs, batch), metrics=logger)
+    numbers = logger.peek(("default_policy", "exploration"))
+    assert {"bonus_mean", "bonus_share", "extrinsic_mean", "weight", "divergence", "spread"} <= set(numbers)
+    extrinsic = [entry[2] for env, begin in zip(envs, start, strict=True) for entry in env.log[begin:]]
+    np.testing.assert_allclose(numbers["extrinsic_mean"], np.mean(extrinsic))
+    assert numbers["bonus_mean"] > 0
+    # The bonus is never negative, so its share follows from its mean, which this decay leaves the same for all steps.
+    total = numbers["bonus_mean"] * numbers["weight"] * len(extrinsic)
+    np.testing.assert_allclose(numbers["bonus_share"], total / (total + np.abs(extrinsic).sum()), rtol=1e-5)
+
+
+def test_without_any_reward_the_share_is_zero() -> None:
+    env, piece, logger = Environment(1, 0, seed=1), connector(k=2, extrinsic_weight=0.0), MetricsLogger(root=True)
+    piece(batch={}, episodes=env.sample(5), metrics=logger)
+    assert logger.peek(("default_policy", "exploration", "bonus_share")) == 0
+
+
+def test_an_instance_is_taken_as_it_is() -> None:
+    reward = REVD(BOX, DISCRETE, 2, k=2)
+    env, piece = Environment(1, 0, seed=1), connector(reward, normalize="rms")
+    piece(batch={}, episodes=env.sample(5))
+    assert piece.reward is reward
+    assert reward.config.normalize == "rms"
+
+
+def test_a_name_can_be_normalised() -> None:
+    env, piece = Environment(1, 0, seed=1), connector("re3", k=2, normalize="rms")
+    piece(batch={}, episodes=env.sample(5))
+    assert piece.reward.config.normalize == "rms"
+
+
+def test_a_batch_without_steps_changes_nothing() -> None:
+    piece = connector()
+    batch = {"x": 1}
+    assert piece(batch=batch, episodes=[]) is batch
+    assert piece.rollouts == 0
+
+
+def test_a_reward_that_is_no_number_is_named() -> None:
+    env, piece = Environment(1, 0, seed=1), connector(k=2)
+    (episode,) = env.sample(5)
+    episode.rewards.data[3] = np.inf
+    with pytest.raises(ValueError, match="step 3 of environment 0 is inf: the task's own is inf"):
+        piece(batch={}, episodes=[episode])

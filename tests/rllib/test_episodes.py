@@ -1,0 +1,117 @@
+"""RLlib's episodes as columns of a rollout, and back."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd[ray]'")
+
+from gymnasium import spaces
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+from revd.rllib.episodes import Origin, rewards_of, to_columns, to_rollout, with_rewards
+from tests.support.rllib import BOX, DISCRETE, Environment
+
+
+def environments() -> list[Environment]:
+    return [Environment(runner, env, seed=2 * runner + env) for runner in (1, 2) for env in (0, 1)]
+
+
+def columns_of(episodes: list[SingleAgentEpisode]) -> list[list[SingleAgentEpisode]]:
+    return to_columns(episodes, n_runners=2, envs_per_runner=2)
+
+
+def test_an_origin_is_read_back() -> None:
+    episode = SingleAgentEpisode(id_=Origin(3, 1, 20).signed("a:b"))
+    assert Origin.of(episode) == Origin(3, 1, 20)
+
+
+def test_an_episode_without_an_origin_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"'abc' does not say .* call it after config\.callbacks\(on_episode_created"):
+        to_columns([SingleAgentEpisode(id_="abc")], n_runners=1, envs_per_runner=1)
+
+
+def test_several_agents_are_an_error() -> None:
+    with pytest.raises(TypeError, match="single-agent episodes, got a MultiAgentEpisode"):
+        to_columns([MultiAgentEpisode()], n_runners=1, envs_per_runner=1)
+
+
+def test_a_rollout_holds_what_each_environment_did_in_order() -> None:
+    envs = environments()
+    batches = [[envs[0].sample(7, ends=(2, 5)), envs[1].sample(9), [], envs[3].sample(4, ends=(3,))]]
+    episodes = [episode for parts in batches[0] for episode in parts]
+    # Learners in other processes get them sorted by length.
+    columns = columns_of(sorted(episodes, key=len, reverse=True))
+    rollout, rewards = to_rollout(columns), rewards_of(columns)
+    assert rollout.lengths is not None
+    assert rollout.lengths.tolist() == [len(env.log) for env in envs] == [7, 9, 0, 4]
+    assert rollout.valid.numpy().sum() == 20
+    for column, env in enumerate(envs):
+        for step, (observation, action, reward, following, done) in enumerate(env.log):
+            np.testing.assert_array_equal(rollout.observations[step, column], observation)
+            np.testing.assert_array_equal(rollout.next_observations[step, column], following)
+            assert rollout.actions[step, column] == action
+            assert rewards[step, column] == reward
+            assert bool(rollout.dones[step, column]) == done
+
+
+def test_parts_of_an_episode_within_one_batch_are_joined() -> None:
+    env = Environment(0, 0, seed=0)
+    first, second = env.sample(3), env.sample(4, ends=(1,))
+    (column,) = to_columns([*second, *first], n_runners=1, envs_per_runner=1)
+    assert to_rollout([column]).dones[:, 0].tolist() == [entry[-1] for entry in env.log]
+
+
+def test_what_is_never_seen_to_go_on_is_done() -> None:
+    env = Environment(0, 0, seed=0)
+    first, _, third = env.sample(3), env.sample(2), env.sample(2)
+    columns = to_columns([*first, *third], n_runners=1, envs_per_runner=1)
+    assert to_rollout(columns).dones[:, 0].tolist() == [False, False, True, False, False]
+
+
+def test_slices_for_several_learners_keep_their_place() -> None:
+    env = Environment(1, 1, seed=0)
+    (episode,) = env.sample(6, ends=(5,))
+    columns = columns_of([episode.slice(slice(4, None)), episode.slice(slice(0, 4))])
+    assert [len(part) for part in columns[1]] == [4, 2]
+    assert to_rollout(columns).dones[:, 1].tolist() == 5 * [False] + [True]
+
+
+def test_parts_without_a_step_are_left_out() -> None:
+    env = Environment(0, 0, seed=0)
+    assert to_columns([env.episode], n_runners=1, envs_per_runner=1) == [[]]
+
+
+def test_episodes_of_lists_become_arrays() -> None:
+    space = spaces.Dict({"position": BOX, "sign": spaces.Discrete(2)})
+    observations = [{"position": np.full(3, t, np.float32), "sign": np.int64(t % 2)} for t in range(4)]
+    episode = SingleAgentEpisode(
+        id_=Origin(0, 0, 0).signed("x"),
+        observations=observations,
+        actions=[np.int64(1)] * 3,
+        rewards=[0.0] * 3,
+        observation_space=space,
+        action_space=DISCRETE,
+        len_lookback_buffer=0,
+    )
+    rollout = to_rollout(to_columns([episode], n_runners=1, envs_per_runner=1))
+    assert not episode.is_numpy
+    assert isinstance(rollout.observations, dict)
+    assert isinstance(rollout.next_observations, dict)
+    assert rollout.observations["position"][:, 0, 0].tolist() == [0, 1, 2]
+    assert rollout.next_observations["sign"][:, 0].tolist() == [1, 0, 1]
+
+
+def test_changed_rewards_leave_the_episodes_themselves_alone() -> None:
+    env = Environment(0, 0, seed=0)
+    (first,) = env.sample(3)
+    env.episode = first.cut(len_lookback_buffer=1)
+    (episode,) = env.sample(2)
+    episode.custom_data["mine"] = 7
+    before = episode.get_rewards().tolist()
+    (changed,) = with_rewards([[episode]], np.array([[1.5], [2.5]], dtype=np.float32))
+    assert changed.get_rewards().tolist() == [1.5, 2.5]
+    assert changed.get_rewards(-1, neg_index_as_lookback=True) == np.float32(first.get_rewards(-1))
+    assert changed.custom_data == {"mine": 7}
+    assert (changed.id_, changed.t_started, changed.is_done) == (episode.id_, 3, False)
+    assert episode.get_rewards().tolist() == before

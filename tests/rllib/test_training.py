@@ -1,0 +1,239 @@
+"""PPO of RLlib trained with a bonus, from one process to several learners."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd[ray]'")
+
+import ray
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.connectors.learner import general_advantage_estimation
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+from revd import Rollout, make_reward
+from revd.rllib import with_intrinsic_reward
+
+# Ray's own settings of its datasets, which it makes for learners in processes of their own.
+pytestmark = pytest.mark.filterwarnings("ignore:`use_[a-z0-9_]+` is deprecated:DeprecationWarning:ray.data.context")
+
+WEIGHT = 0.5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Ray's workers would yield to everything else that runs on the machine.
+        patch.setenv("RAY_worker_niceness", "0")
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield
+        ray.shutdown()
+
+
+def ppo(env: str, *, runners: int = 0, steps: int = 300) -> PPOConfig:
+    return (
+        PPOConfig()
+        .environment(env)
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
+        .training(train_batch_size_per_learner=steps, num_epochs=1, minibatch_size=100)
+        .debugging(seed=1, log_level="ERROR")
+    )
+
+
+class Witness(ConnectorV2):
+    """A connector that a user has: it notes how many time steps it saw."""
+
+    steps = 0
+
+    def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> dict[str, Any]:
+        self.steps += sum(map(len, episodes))
+        return batch
+
+
+class Tape:
+    """What the env runner returned, and the rewards from which advantages were computed, iteration by iteration."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.samples: list[SingleAgentEpisode] = []
+        self.rewards: list[Any] = []
+        compute = general_advantage_estimation.compute_value_targets
+
+        def noting(**kwargs: Any) -> Any:
+            self.rewards.append(kwargs["rewards"].copy())
+            return compute(**kwargs)
+
+        monkeypatch.setattr(general_advantage_estimation, "compute_value_targets", noting)
+
+    def keep(self, samples: list[SingleAgentEpisode]) -> None:
+        self.samples += copy.deepcopy(samples)
+
+    def columns(self) -> list[list[SingleAgentEpisode]]:
+        """The samples since the last call, by environment."""
+        found = [[episode for episode in self.samples if episode.id_.split(":")[2] == str(env)] for env in (0, 1)]
+        self.samples = []
+        return found
+
+
+def naive_rollout(columns: list[list[SingleAgentEpisode]]) -> Rollout:
+    lengths = [sum(map(len, column)) for column in columns]
+    shape = max(lengths), len(columns)
+    size = columns[0][0].observations.data.shape[1:]
+    observations, following = np.zeros((*shape, *size), np.float32), np.zeros((*shape, *size), np.float32)
+    actions, dones = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for env, column in enumerate(columns):
+        t = 0
+        for episode in column:
+            for step in range(len(episode)):
+                observations[t, env], following[t, env] = episode.observations[step], episode.observations[step + 1]
+                actions[t, env] = episode.actions[step]
+                dones[t, env] = episode.is_done and step == len(episode) - 1
+                t += 1
+    arrays = {"observations": observations, "actions": actions, "next_observations": following, "dones": dones}
+    return Rollout(**arrays, lengths=np.array(lengths))
+
+
+def naive_rewards(columns: list[list[SingleAgentEpisode]], bonus: Any) -> list[float]:
+    """Extrinsic reward plus weighted bonus, episode after episode, and 0 for the step that RLlib appends to each."""
+    rewards = []
+    for env, column in enumerate(columns):
+        t = 0
+        for episode in column:
+            for step in range(len(episode)):
+                rewards.append(float(episode.rewards[step]) + WEIGHT * float(bonus[t, env]))
+                t += 1
+            rewards.append(0.0)
+    return rewards
+
+
+@pytest.mark.parametrize(
+    ("env", "name", "params", "mode"),
+    [
+        ("MountainCar-v0", "revd", {}, "truncate_episodes"),
+        ("MountainCar-v0", "revd", {"boundary": "episode"}, "truncate_episodes"),
+        ("CartPole-v1", "revd", {"boundary": "episode"}, "truncate_episodes"),
+        ("CartPole-v1", "revd", {"boundary": "episode"}, "complete_episodes"),
+        ("CartPole-v1", "ride", {}, "truncate_episodes"),
+    ],
+)
+def test_gae_gets_extrinsic_plus_weighted_bonus(
+    env: str, name: str, params: dict[str, Any], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tape, witness = Tape(monkeypatch), Witness()
+    # Functions, for a config is copied with everything else that it holds.
+    config = (
+        ppo(env)
+        .env_runners(batch_mode=mode)
+        .callbacks(on_sample_end=lambda *, samples, **kwargs: tape.keep(samples))
+        .learners(learner_connector=lambda *spaces: witness)
+    )
+    algorithm = with_intrinsic_reward(config, name, weight=WEIGHT, decay=0.0, **params).build_algo()
+    reference = None
+    for _ in range(3):
+        results = algorithm.train()
+        columns = tape.columns()
+        if reference is None:
+            episode = columns[0][0]
+            reference = make_reward(name, episode.observation_space, episode.action_space, n_envs=2, seed=1, **params)
+        rollout = naive_rollout(columns)
+        bonus = reference.compute(rollout).numpy()
+        reference.update(rollout)
+        np.testing.assert_allclose(tape.rewards[-1], naive_rewards(columns, bonus), rtol=1e-5, atol=1e-6)
+    assert bonus.any()
+    numbers = results["learners"]["default_policy"]["exploration"]
+    np.testing.assert_allclose(numbers["bonus_mean"], bonus[rollout.valid.numpy()].mean(), rtol=1e-5)
+    # The connector of the user came after, and saw the appended steps too.
+    assert witness.steps == sum(map(len, tape.rewards))
+    # What RLlib reports is the task's own return, though a local env runner shares its episodes with the learner.
+    sign = -1 if env == "MountainCar-v0" else 1
+    assert results["env_runners"]["episode_return_mean"] == sign * results["env_runners"]["episode_len_mean"]
+    algorithm.stop()
+
+
+RESTORE = """
+import pickle, sys
+from ray.rllib.algorithms.algorithm import Algorithm
+algorithm = Algorithm.from_checkpoint(sys.argv[1])
+read = lambda: algorithm.learner_group.get_state("learner/intrinsic_reward")["learner"]["intrinsic_reward"]
+before = read()
+numbers = algorithm.train()["learners"]["default_policy"]["exploration"]
+with open(sys.argv[2], "wb") as file:
+    pickle.dump((before, numbers["bonus_mean"], read()["rollouts"]), file)
+"""
+
+
+def test_a_checkpoint_goes_on_in_a_new_process(tmp_path: Path) -> None:
+    algorithm = with_intrinsic_reward(ppo("CartPole-v1"), "revd", boundary="episode").build_algo()
+    for _ in range(2):
+        algorithm.train()
+    algorithm.save_to_path(tmp_path / "checkpoint")
+    state = bonus_state(algorithm)
+    algorithm.train()
+    assert differing(state, bonus_state(algorithm))
+    algorithm.restore_from_path(tmp_path / "checkpoint")
+    assert differing(state, bonus_state(algorithm)) == []
+    algorithm.stop()
+    address = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    command = [sys.executable, "-W", "ignore", "-c", RESTORE, tmp_path / "checkpoint", tmp_path / "result"]
+    subprocess.run(command, env={**os.environ, **address}, check=True, capture_output=True)
+    restored, bonus_mean, rollouts = pickle.loads((tmp_path / "result").read_bytes())
+    assert differing(state, restored) == []
+    assert any(name.startswith("encoder") for name in state["reward"])
+    assert state["reward"]["memory.previous_lengths"].min() > 0
+    assert {**restored, "reward": None} == {**state, "reward": None}
+    # The previous episodes are there: a reward without any would pay nothing for the first ones.
+    assert bonus_mean > 0
+    assert (state["rollouts"], rollouts) == (2, 3)
+
+
+def test_every_environment_of_two_env_runners_has_its_column() -> None:
+    algorithm = with_intrinsic_reward(ppo("MountainCar-v0", runners=2), "revd").build_algo()
+    for _ in range(2):
+        results = algorithm.train()
+    bonus = bonus_state(algorithm)
+    assert bonus["reward"]["memory.previous_lengths"].tolist() == [75, 75, 75, 75]
+    assert sorted(column for column, _, _ in bonus["running"]) == [0, 1, 2, 3]
+    assert {t for _, _, t in bonus["running"]} == {150}
+    assert results["learners"]["default_policy"]["exploration"]["bonus_mean"] > 0
+    algorithm.stop()
+
+
+def test_each_of_two_learners_has_its_own_memory(tmp_path: Path) -> None:
+    config = ppo("MountainCar-v0", steps=150).learners(num_learners=2)
+    algorithm = with_intrinsic_reward(config, "revd", boundary="episode").build_algo()
+
+    def states() -> list[dict[str, Any]]:
+        results = algorithm.learner_group.foreach_learner(lambda learner: learner.bonus.get_state())
+        return [result.get() for result in results]
+
+    for _ in range(2):
+        results = algorithm.train()
+    first, second = states()
+    assert first["rollouts"] == second["rollouts"] == 2
+    assert first["steps"] == second["steps"] == 2 * 2 * 150
+    assert differing(first, second)
+    assert not any(name.startswith("encoder") for name in differing(first, second))
+    weight = results["learners"]["default_policy"]["exploration"]["weight"]
+    np.testing.assert_allclose(weight, 0.1 * (1 - 1e-5) ** 2)
+    # RLlib saves the first learner for all of them.
+    algorithm.restore_from_path(algorithm.save_to_path(tmp_path))
+    assert [differing(first, state) for state in states()] == [[], []]
+    algorithm.stop()
+
+
+def bonus_state(algorithm: Any) -> dict[str, Any]:
+    state: dict[str, Any] = algorithm.learner_group.get_state("learner/intrinsic_reward")["learner"]["intrinsic_reward"]
+    return state
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Names of what two states of a reward do not have in common."""
+    return [name for name, values in one["reward"].items() if not np.array_equal(values, other["reward"][name])]
