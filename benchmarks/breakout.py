@@ -114,7 +114,7 @@ def draw(results: dict[Job, tuple[list[tuple[int, float]], float]], path: Path) 
     """The running mean of the last hundred games of each training."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for job, (scores, _) in results.items():
-        steps, values = np.array(scores).T
+        steps, values = np.array(scores).reshape(-1, 2).T
         smooth = [values[max(0, index - GAMES + 1) : index + 1].mean() for index in range(len(values))]
         colour = "#6b6b6b" if job.kind == "PPO" else "#c8102e"
         axes.plot(

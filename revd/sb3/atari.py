@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 from revd.envs.atari import MAX_FRAMES, NO_OPS
 from revd.envs.sparse import check_probability, sparse_generator
 from revd.sb3.games import Games
+from revd.sb3.groups import joined
 
 
 class AtariVecEnv(VecEnv):
@@ -84,10 +85,7 @@ class AtariVecEnv(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Wait for all games; finished ones have started anew."""
-        received = [self.receive(group) for group in range(len(self.groups))]
-        observations, rewards, dones, infos = zip(*received, strict=True)
-        joined = [info for part in infos for info in part]
-        return np.concatenate(observations), np.concatenate(rewards), np.concatenate(dones), joined
+        return joined([self.receive(group) for group in range(len(self.groups))])
 
     def send(self, group: int, actions: NDArray[Any]) -> None:
         """Let the games of a group be played for four frames, without waiting for it."""

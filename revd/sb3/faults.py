@@ -163,7 +163,8 @@ class CheckedVecEnv(VecEnvWrapper):
             with self.stopwatch:
                 received = self._grouped.receive(group)
             self._check_received(received, envs)
-        self.steps += envs.stop - envs.start
+        # A step is one of all environments, of which the last group is the last to answer.
+        self.steps += self.num_envs if envs.stop == self.num_envs else 0
         return received
 
     def close(self) -> None:

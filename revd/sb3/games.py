@@ -61,8 +61,11 @@ class Games:
 
     def receive(self) -> Played:
         """Wait for what has come of it; finished games have started anew."""
-        observations, scores, terminated, truncated, info = self.native.recv()
-        self._playing = False
+        try:
+            observations, scores, terminated, truncated, info = self.native.recv()
+        finally:
+            # An interrupt comes when the games have answered: to wait for them again would be for ever.
+            self._playing = False
         starts = _starts(info)
         game_over = starts != self._starts
         self._starts = starts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 class GroupedVecEnv(Protocol):
     """A VecEnv that can also be stepped group by group.
 
-    To send to all groups and to receive from all of them is what its `step` does. Its observations are arrays, and
-    asking it for something else (`get_attr`) while a group steps must be harmless.
+    To send to all groups and to receive from all of them is what its `step` does. Its observations are arrays. Asking
+    it for something else (`get_attr`) while a group steps must be harmless, and `reset` forgets what is under way.
     """
 
     num_envs: int
@@ -41,3 +42,10 @@ def find_groups(env: VecEnv) -> GroupedVecEnv | None:
         return None
     grouped = cast(GroupedVecEnv, env)
     return grouped if len(grouped.groups) > 1 else None
+
+
+def joined(received: Sequence[VecEnvStepReturn]) -> VecEnvStepReturn:
+    """What all groups gave, as `step_wait` would return it."""
+    observations, rewards, dones, infos = zip(*received, strict=True)
+    together = [info for part in infos for info in part]
+    return np.concatenate(observations), np.concatenate(rewards), np.concatenate(dones), together

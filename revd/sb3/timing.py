@@ -66,9 +66,9 @@ class Seconds:
     """
     Where the time of a training has gone, in seconds on the wall's clock.
 
-    `environment` is spent inside the environments' own steps, `bonus` in the exploration reward, `update` in the
-    gradient steps. `acting` is the rest of the rollouts: the policy, copies, VecNormalize, the buffer, advantages.
-    `other` lies between them: checkpoints, evaluations, writing logs.
+    `environment` is spent waiting for the environments' own steps, `bonus` in the exploration reward, `update` in the
+    gradient steps. `acting` is the rest of the rollouts: the policy, copies, VecNormalize, the buffer, advantages,
+    reports. `other` lies between them: checkpoints, evaluations, writing logs.
     """
 
     environment: float = 0.0

@@ -270,6 +270,25 @@ def test_two_groups_play_the_same_games():
     grouped.close()
 
 
+def test_games_that_were_interrupted_can_be_reset(monkeypatch):
+    env = AtariVecEnv("space_invaders", 2, threads=2)
+    env.reset()
+    games = env._games[1]
+    receive = games.native.recv
+
+    def interrupted():
+        receive()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(games.native, "recv", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            env.step(np.zeros(2, int))
+    env.reset()
+    env.step(np.zeros(2, int))
+    env.close()
+
+
 def test_a_group_can_be_stepped_alone():
     env = AtariVecEnv("space_invaders", 4, threads=2)
     env.seed(0)

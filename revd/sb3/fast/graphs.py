@@ -66,10 +66,15 @@ class Replayable(Generic[T]):
         self._captured: dict[Hashable, _Captured[T]] = {}
 
     def renew(self) -> None:
-        """Forget captures that would read or write what is no longer in use; call it before a series of calls."""
-        if self._captured:
-            current = self._fingerprint()
-            self._captured = {key: kept for key, kept in self._captured.items() if kept.fingerprint == current}
+        """Forget captures that would read or write what is no longer in use; call it before a series of calls.
+
+        What is forgotten warms up again: an optimiser may have lost its state, which must not be created in a capture.
+        """
+        if not self._captured:
+            return
+        current = self._fingerprint()
+        for key in [key for key, kept in self._captured.items() if kept.fingerprint != current]:
+            del self._captured[key], self._calls[key]
 
     def __call__(self, *inputs: Tensor) -> T:
         """Do the work."""

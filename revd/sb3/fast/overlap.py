@@ -18,8 +18,7 @@ from torch import Tensor
 from revd.sb3.fast.branches import Networks
 from revd.sb3.fast.buffer import Array, DeviceRolloutBuffer
 from revd.sb3.fast.graphs import Recorder, Replayable, addresses
-from revd.sb3.faults import EnvironmentFault
-from revd.sb3.groups import GroupedVecEnv
+from revd.sb3.groups import GroupedVecEnv, joined
 
 
 class GroupActor:
@@ -99,15 +98,14 @@ class OverlappedRollouts:
         """Fill the buffer; False if a callback wants the training to end."""
         self._under_way.clear()
         try:
-            if self._collect(callback, n_steps):
-                return True
-        except EnvironmentFault:
-            raise
+            going_on = self._collect(callback, n_steps)
         except BaseException:
-            self._settle()
+            # Nobody knows which environments have answered: without this, SB3 resets them before it goes on.
+            self._model._last_obs = None
             raise
-        self._settle()
-        return False
+        if not going_on:
+            self._settle()
+        return going_on
 
     def _collect(self, callback: BaseCallback, n_steps: int) -> bool:
         model = self._model
@@ -124,7 +122,7 @@ class OverlappedRollouts:
                 received.append(self._receive(group))
                 if step + 1 < n_steps:
                     following.append(self._send(group, received[-1][0]))
-            if not self._finish_step(callback, np.concatenate(chosen), _joined(received), n_steps):
+            if not self._finish_step(callback, np.concatenate(chosen), joined(received), n_steps):
                 return False
             chosen = following
         self._finish(callback)
@@ -142,7 +140,7 @@ class OverlappedRollouts:
         return self.env.receive(group)
 
     def _settle(self) -> None:
-        """After a rollout that has broken off: the next one begins where the environments are by now."""
+        """After a callback has ended the training: the next rollout begins where the environments are by now."""
         model = self._model
         for group in sorted(self._under_way):
             envs = self.env.groups[group]
@@ -176,8 +174,8 @@ class OverlappedRollouts:
                 "obs_tensor": buffer.observations[buffer.pos],  # type: ignore[index]
                 "actions": actions,
                 "clipped_actions": self._executable(actions),
-                "values": buffer.values[buffer.pos].unsqueeze(1),
-                "log_probs": buffer.log_probs[buffer.pos],
+                "values": buffer.values[buffer.pos].unsqueeze(1).clone(),
+                "log_probs": buffer.log_probs[buffer.pos].clone(),
                 "new_obs": new_obs,
                 "rewards": rewards,
                 "dones": dones,
@@ -210,10 +208,3 @@ class OverlappedRollouts:
         self._buffer.compute_returns_and_advantage(last_values=values, dones=dones)  # type: ignore[arg-type]
         callback.update_locals({"n_steps": self._buffer.pos, "values": values})
         callback.on_rollout_end()
-
-
-def _joined(received: list[VecEnvStepReturn]) -> VecEnvStepReturn:
-    """What all groups gave, as of one."""
-    observations, rewards, dones, infos = zip(*received, strict=True)
-    together = [info for part in infos for info in part]
-    return np.concatenate(observations), np.concatenate(rewards), np.concatenate(dones), together

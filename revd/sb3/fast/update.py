@@ -41,7 +41,7 @@ class Update:
         self._coefficients = torch.zeros(0, device=buffer.device)
         self._statistics = torch.zeros(0, 0, device=buffer.device)
         self._next = torch.zeros(1, dtype=torch.int64, device=buffer.device)
-        self._kept_gradients: list[Tensor] = []
+        self._kept_gradients: dict[nn.Parameter, Tensor] = {}
         self._steps: Replayable[None] = Replayable("the update", self._step, recorder, self._fingerprint)
         self._gradients: Replayable[Tensor] = Replayable("the gradient", self._gradient, recorder, self._fingerprint)
         self._changes: Replayable[None] = Replayable("the optimiser", self._change, recorder, self._fingerprint)
@@ -70,12 +70,16 @@ class Update:
 
     def gradients(self, rows: Tensor) -> Tensor:
         """The first half of `step`, up to the gradients; returns the statistics."""
-        if not self._kept_gradients:
-            self._kept_gradients = [torch.zeros_like(parameter) for parameter in self.policy.parameters()]
-        for parameter, gradient in zip(self.policy.parameters(), self._kept_gradients, strict=True):
-            # Captures of several shapes write here, and one capture of the optimiser reads it.
-            parameter.grad = gradient
+        for parameter in self.policy.parameters():
+            # Captures of several shapes write here, and one capture of the optimiser reads it. Frozen parameters have
+            # none, for with one an optimiser's momentum would move them.
+            parameter.grad = self._kept_gradient(parameter) if parameter.requires_grad else None
         return self._gradients(rows)
+
+    def _kept_gradient(self, parameter: nn.Parameter) -> Tensor:
+        if parameter not in self._kept_gradients:
+            self._kept_gradients[parameter] = torch.zeros_like(parameter)
+        return self._kept_gradients[parameter]
 
     def change(self) -> None:
         """The second half of `step`."""
@@ -129,7 +133,7 @@ class Update:
             *self.policy.buffers(),
             *state_tensors(optimizer),
             *self._form.rates,
-            *self._kept_gradients,
+            *self._kept_gradients.values(),
             *self._buffer.tensors,
             self._coefficients,
             self._statistics,
@@ -138,7 +142,8 @@ class Update:
             str({name: value for name, value in group.items() if name not in ("params", "lr")})
             for group in optimizer.param_groups
         ]
-        return places, tuple(options), self._objective, self._max_grad_norm
+        trained = tuple(parameter.requires_grad for parameter in self.policy.parameters())
+        return places, tuple(options), trained, self._objective, self._max_grad_norm
 
 
 def _filled(tensor: Tensor, numbers: list[float]) -> Tensor:

@@ -210,3 +210,33 @@ def test_a_train_like_sb3s_reads_the_buffer_on_the_device() -> None:
                 patch.setattr("stable_baselines3.ppo.ppo.explained_variance", lambda *_: 0.0)
             learnt.append(parameters(model.learn(48)))
     assert torch.equal(*learnt)
+
+
+@pytest.mark.parametrize("target_kl", [None, 10.0])
+@pytest.mark.parametrize("replayed", [False, True])
+def test_layers_that_are_frozen_stay_as_they_are(target_kl: float | None, replayed: bool) -> None:
+    model = build(FastPPO, noise(), batch_size=12, n_epochs=2, target_kl=target_kl)
+    if replayed:
+        capturing(model)
+    model.learn(2 * 48)
+    frozen = model.policy.mlp_extractor.policy_net
+    for parameter in frozen.parameters():
+        parameter.requires_grad_(False)
+    before = [parameter.detach().clone() for parameter in frozen.parameters()]
+    moved = model.policy.action_net.weight.detach().clone()
+    model.learn(2 * 48)
+    for parameter, was in zip(frozen.parameters(), before, strict=True):
+        assert torch.equal(parameter, was)
+    assert not torch.equal(model.policy.action_net.weight, moved)
+
+
+def test_an_optimiser_that_has_lost_its_state_is_warm_again_before_it_is_captured() -> None:
+    model = build(FastPPO, noise(), batch_size=12, n_epochs=2)
+    recorder = capturing(model)
+    model.learn(2 * 48)
+    model.set_parameters(build(FastPPO, noise(), seed=8, batch_size=12, n_epochs=2).get_parameters())
+    recorder.log.clear()
+    model.learn(48)
+    assert model.policy.optimizer.state
+    update = recorder.log[recorder.log.index("warm-up") :]
+    assert update[:4] == ["warm-up"] * 3 + ["capture"]

@@ -11,6 +11,7 @@ import torch
 from stable_baselines3 import A2C, PPO
 
 from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
+from revd.sb3.atari import AtariVecEnv
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
 from revd.sb3.policies import PaperCnnPolicy
 from tests.sb3.fast.support import (
@@ -172,8 +173,45 @@ def test_overlapped_rollouts_are_replayed_and_intact(actions: Any) -> None:
             values, log_probs, _ = model.policy.evaluate_actions(flat["observations"], chosen)
         torch.testing.assert_close(flat["values"], values.flatten(), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(flat["log_probs"], log_probs, rtol=1e-4, atol=1e-4)
-    drawn = stored.flatten()
-    assert len(np.unique(drawn)) >= 3
+
+
+def test_overlapped_frames_are_stored_as_they_were_shown() -> None:
+    env = AtariVecEnv("breakout", 4, threads=2)
+    model = build(FastPPO, env, policy="CnnPolicy", device="cuda", batch_size=64, n_epochs=1)  # type: ignore[arg-type]
+    keeper = Keeper()
+    model.learn(3 * 64, callback=keeper)
+    stored = np.concatenate([rollout["observations"] for rollout in keeper.rollouts])
+    shown = np.stack([step["new_obs"] for step in keeper.seen])
+    np.testing.assert_array_equal(stored[1:], shown[:-1])
+    env.close()
+
+
+def test_actions_are_waited_for_on_a_busy_gpu() -> None:
+    model = build(FastPPO, Clocks(), device="cuda", batch_size=40, n_epochs=1).learn(3 * 16 * N_ENVS)
+    for envs, actor in zip((slice(0, 2), slice(2, N_ENVS)), model._overlapped._actors, strict=True):
+        actor.begin()
+        for step in range(8):
+            torch.cuda._sleep(20_000_000)
+            seen = np.full((envs.stop - envs.start, 3), step, np.float32)
+            actions = actor(seen)
+            np.testing.assert_array_equal(model.rollout_buffer.actions[step, envs].flatten().cpu(), actions)
+            np.testing.assert_array_equal(model.rollout_buffer.observations[step, envs].cpu(), seen)
+
+
+def test_each_group_draws_new_actions_with_the_policys_probabilities() -> None:
+    model = build(FastPPO, Clocks(), device="cuda", n_steps=500, batch_size=2_500, n_epochs=1)
+    model.train = lambda: None  # type: ignore[method-assign]
+    model.learn(2_500)
+    drawn = []
+    for envs, actor in zip((slice(0, 2), slice(2, N_ENVS)), model._overlapped._actors, strict=True):
+        actor.begin()
+        seen = np.zeros((envs.stop - envs.start, 3), np.float32)
+        drawn.append(np.stack([actor(seen) for _ in range(500)]))
+        with torch.no_grad():
+            expected = model.policy.get_distribution(torch.zeros(1, 3, device="cuda")).distribution.probs[0]
+        found = np.bincount(drawn[-1].flatten(), minlength=3) / drawn[-1].size
+        np.testing.assert_allclose(found, expected.cpu(), atol=0.07)
+    assert (drawn[0][:, 0] != drawn[1][:, 0]).any()
 
 
 @pytest.mark.parametrize("method", ["revd", "re3", "ride"])

@@ -109,7 +109,7 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
     assert distance(fast, rearranged, start) < 5e-6
     if target_kl is not None:
         # What one graph writes is what the other reads.
-        kept = [gradient.data_ptr() for gradient in fast._update._kept_gradients]
+        kept = [gradient.data_ptr() for gradient in fast._update._kept_gradients.values()]
         assert [parameter.grad.data_ptr() for parameter in fast.policy.parameters()] == kept
 
 

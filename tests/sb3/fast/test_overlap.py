@@ -11,6 +11,7 @@ from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 from revd.sb3 import FastA2C, FastPPO
@@ -33,9 +34,11 @@ class Clocks(VecEnv):
         self.log: list[str] = []
         self._time = np.zeros(N_ENVS, int)
         self._sent: dict[int, Any] = {}
-        self._fails_at = fails_at
+        self.fails_at = fails_at
+        self.failure: BaseException = OSError("the clock has stopped")
 
     def reset(self) -> Any:
+        self._sent.clear()
         self._time[:] = 0
         return self._shown(slice(0, N_ENVS))
 
@@ -47,8 +50,8 @@ class Clocks(VecEnv):
     def receive(self, group: int) -> Any:
         self.log.append(f"receive {group}")
         actions, part = self._sent.pop(group), self.groups[group]
-        if self._fails_at is not None and self._time[part.stop - 1] == self._fails_at:
-            raise OSError("the clock has stopped")
+        if self.fails_at is not None and self._time[part.stop - 1] == self.fails_at:
+            raise self.failure
         numbers = np.array([float(np.sum(action)) for action in actions])
         rewards = (numbers + self._time[part] + 1000 * np.arange(part.start, part.stop)).astype(np.float32)
         self._time[part] += 1
@@ -100,7 +103,7 @@ class Keeper(BaseCallback):
     def _on_step(self) -> bool:
         env: Any = self.training_env
         getattr(env, "log", []).append("callback")
-        names = ("obs_tensor", "actions", "values", "log_probs", "new_obs", "rewards", "dones")
+        names = ("obs_tensor", "actions", "clipped_actions", "values", "log_probs", "new_obs", "rewards", "dones")
         self.seen.append({name: array(self.locals[name]) for name in names})
         if len(self.seen) != self.stop_at:
             return True
@@ -212,30 +215,58 @@ def test_one_group_steps_while_the_other_is_served() -> None:
     assert env.log == ["send 0", "send 1", *middle * (N_STEPS - 1), *last]
 
 
-@pytest.mark.parametrize("error", [None, KeyboardInterrupt()])
-def test_a_rollout_that_breaks_off_leaves_the_environments_in_order(error: BaseException | None) -> None:
-    env = Clocks()
-    model = model_of(env=env)
-    if error is None:
-        model.learn(4 * N_STEPS * N_ENVS, callback=Keeper(stop_at=5))
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            model.learn(4 * N_STEPS * N_ENVS, callback=Keeper(stop_at=5, error=error))
-    # The step after the one that the callback saw was under way.
-    np.testing.assert_array_equal(model._last_obs[:, 1], 6)
+def test_after_a_callback_has_ended_it_the_next_rollout_begins_where_the_environments_are() -> None:
+    model = model_of()
+    model.learn(4 * N_STEPS * N_ENVS, callback=Keeper(stop_at=LENGTH - 1))
+    # The step after the one that the callback saw was under way, and ended an episode.
+    np.testing.assert_array_equal(model._last_obs[:, 1], LENGTH)
     keeper = Keeper()
     model.learn(N_STEPS * N_ENVS, callback=keeper, reset_num_timesteps=False)
-    np.testing.assert_array_equal(
-        keeper.rollouts[0]["observations"][:, :, 1], (6 + np.arange(N_STEPS))[:, None].repeat(5, 1)
-    )
+    _assert_times(keeper, first=LENGTH)
+    np.testing.assert_array_equal(keeper.rollouts[0]["episode_starts"], keeper.rollouts[0]["observations"][:, :, 2])
+
+
+@pytest.mark.parametrize("where", ["callback", "environment"])
+def test_after_an_interrupt_the_next_training_begins_with_new_episodes(where: str) -> None:
+    env = Clocks()
+    model = model_of(env=env)
+    keeper = Keeper(stop_at=5, error=KeyboardInterrupt())
+    if where == "environment":
+        keeper, env.fails_at, env.failure = Keeper(), 4, KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(4 * N_STEPS * N_ENVS, callback=keeper)
+    env.fails_at, keeper = None, Keeper()
+    model.learn(N_STEPS * N_ENVS, callback=keeper, reset_num_timesteps=False)
+    _assert_times(keeper, first=0)
+
+
+def _assert_times(keeper: Keeper, *, first: int) -> None:
+    times = keeper.rollouts[0]["observations"][:, :, 1]
+    np.testing.assert_array_equal(times, np.broadcast_to(first + np.arange(N_STEPS)[:, None], times.shape))
 
 
 def test_an_environment_that_breaks_is_named() -> None:
     env = CheckedVecEnv(Clocks(fails_at=9), "clocks")
     env.seed(100)
     model = model_of(env=env)
-    with pytest.raises(EnvironmentFault, match=r"clocks.* raised OSError: the clock has stopped"):
+    with pytest.raises(EnvironmentFault, match=r"clocks.*at step 50 raised OSError: the clock has stopped"):
         model.learn(N_STEPS * N_ENVS)
+
+
+def test_the_policy_acts_in_evaluation_mode_and_from_its_parameters_as_they_are() -> None:
+    model = model_of(policy_kwargs={"net_arch": [8]})
+    model.train = lambda: None
+    recorder = capturing(model)
+    modes: list[bool] = []
+    model.policy.value_net.register_forward_pre_hook(lambda *_: modes.append(model.policy.training))
+    model.policy.set_training_mode(True)
+    model.learn(N_STEPS * N_ENVS)
+    assert modes
+    assert not any(modes)
+    captures = recorder.log.count("capture")
+    model.policy.action_net.weight.data = model.policy.action_net.weight.data.clone()
+    model.learn(N_STEPS * N_ENVS)
+    assert recorder.log.count("capture") == captures + 2, "one for each group"
 
 
 def test_overlapping_can_be_turned_off_and_needs_an_environment_that_can() -> None:
@@ -265,6 +296,7 @@ def test_files_do_not_hold_it(theirs: Any, ours: Any, tmp_path: Any) -> None:
     model = model_of(ours)
     model.learn(N_STEPS * N_ENVS)
     model.save(tmp_path / "model")
+    assert "_overlapped" not in load_from_zip_file(tmp_path / "model")[0]
     for kind in (theirs, ours):
         kind.load(tmp_path / "model", env=Clocks(), device="cpu").learn(N_STEPS * N_ENVS)
 
