@@ -14,8 +14,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def fake_launch(seen, *, failing=()):
-    def launch(configs, *, jobs, watch, retries):
-        seen.append((configs, jobs, retries))
+    def launch(configs, *, jobs, watch, retries, backend):
+        seen.append((configs, jobs, retries, backend))
         states = [("failed", "ValueError: no") if config.seed in failing else ("finished", None) for config in configs]
         runs = [
             Run(config=config, status=Status(state=state, error=error))
@@ -46,10 +46,48 @@ def test_flags_reach_the_launcher(monkeypatch, capsys):
     seen = []
     monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch(seen))
     cli.main(["suite", "smoke", "--steps", "9", "--jobs", "3", "--retries", "2", "--shard", "2/8", "--output", "x"])
-    ((configs, jobs, retries),) = seen
+    ((configs, jobs, retries, _),) = seen
     assert (len(configs), jobs, retries) == (3, 3, 2)
     assert {config.steps for config in configs} == {9}
     assert "Next: revd figure x, revd report x" in capsys.readouterr().out
+
+
+class FakeCluster:
+    """Stands for a Ray cluster; what it was asked for is in `options`."""
+
+    def __init__(self, **options):
+        self.options = options
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        """Nothing to close."""
+
+    def __str__(self):
+        return "a Ray cluster of 2 nodes, 8 CPUs, 1 GPUs"
+
+
+def test_a_suite_on_a_ray_cluster(monkeypatch, capsys):
+    pytest.importorskip("ray", reason="Ray has no release for this version of Python")
+    seen = []
+    monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch(seen))
+    monkeypatch.setattr("revd.experiments.launchers.ray.RayBackend", FakeCluster)
+    flags = ["--launcher", "ray", "--address", "head:6379", "--cpus-per-run", "2", "--gpus-per-run", "0.25", "--fetch"]
+    cli.main(["suite", "smoke", "--seeds", "0", *flags])
+    ((configs, jobs, _, backend),) = seen
+    assert jobs == len(configs) == 12, "all at once: the cluster knows how many it has room for"
+    assert backend.options == {"address": "head:6379", "cpus_per_run": 2.0, "gpus_per_run": 0.25, "fetch": True}
+    assert {config.emulator_threads for config in configs} == {2}, "as many as CPUs are reserved for a run"
+    assert capsys.readouterr().out.startswith("12 runs on a Ray cluster of 2 nodes, 8 CPUs, 1 GPUs\n")
+
+
+def test_ray_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr("revd.experiments.launchers.find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as error:
+        cli.main(["suite", "smoke", "--launcher", "ray"])
+    assert error.value.code == 2
+    assert capsys.readouterr().err == "revd: launcher 'ray' needs Ray: pip install 'revd[ray]'\n"
 
 
 def test_a_shard_without_runs_is_done_at_once(capsys):

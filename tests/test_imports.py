@@ -41,7 +41,8 @@ ALLOWED: dict[str, set[str]] = {
 RESERVED: dict[str, set[str]] = {
     "stable_baselines3": {"sb3"},
     "sb3_contrib": {"sb3"},
-    "ray": {"rllib"},
+    "ray": {"rllib", "experiments"},
+    "optuna": {"experiments"},
     "matplotlib": {"analysis"},
     "pandas": {"analysis"},
     "rliable": {"analysis"},
@@ -59,6 +60,7 @@ HEAVY = (
     "stable_baselines3",
     "sb3_contrib",
     "ray",
+    "optuna",
     "gymnasium",
     "ale_py",
     "pybullet",

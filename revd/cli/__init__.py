@@ -17,6 +17,7 @@ from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command, plain_war
 from revd.cli.suite import SuiteCommand
 from revd.cli.tasks import TasksCommand
 from revd.cli.train import PretrainCommand, TrainCommand, with_sparsity
+from revd.cli.tune import TuneCommand
 from revd.cli.watch import WatchCommand
 from revd.experiments.config import Parameters
 
@@ -25,6 +26,7 @@ COMMANDS: dict[str, type[Command]] = {
     "train": TrainCommand,
     "pretrain": PretrainCommand,
     "suite": SuiteCommand,
+    "tune": TuneCommand,
     "figure": FigureCommand,
     "report": ReportCommand,
     "watch": WatchCommand,

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,9 @@ from rich.table import Table
 
 from revd.cli.shared import EXIT_FAILED, print_line
 from revd.experiments.config import TrainConfig
-from revd.experiments.cores import available_cores
+from revd.experiments.cores import available_cores, with_cores
+from revd.experiments.launchers import Placement
+from revd.experiments.launchers.attempts import Backend
 from revd.experiments.suite import SUITES, suite_runs
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")
@@ -35,7 +37,7 @@ class SuiteCommand:
     steps: Annotated[int | None, _STEPS] = None
     """Environment steps of each run instead of the suite's."""
     jobs: int = 0
-    """Runs at a time, one thread each; 0 takes one for each processor core."""
+    """Runs at a time; 0 takes one for each processor core, and on a Ray cluster as many as it has room for."""
     retries: int = 1
     """How often a run that fails is started again."""
     shard: Annotated[str, _SHARD] = "1/1"
@@ -44,6 +46,7 @@ class SuiteCommand:
     """Only list the runs."""
     output: Annotated[Path | None, _OUTPUT] = None
     """Directory of the runs."""
+    where: Annotated[Placement, tyro.conf.OmitArgPrefixes] = field(default_factory=Placement)
 
     def run(self) -> None:
         """List the suites or the runs, or run them."""
@@ -69,12 +72,19 @@ class SuiteCommand:
         from revd.experiments.display import watching
         from revd.experiments.launcher import launch
 
-        jobs = self.jobs or available_cores()
-        print_line(console, f"{len(configs)} runs, {jobs} at a time")
-        if not configs:
-            return
-        with watching(console) as watch:
-            runs = launch(configs, jobs=jobs, watch=watch, retries=self.retries)
+        with self.where.open() as backend:
+            jobs, cores, told = self._share(len(configs), backend)
+            print_line(console, f"{len(configs)} runs{told}")
+            if not configs:
+                return
+            with watching(console) as watch:
+                runs = launch(
+                    [with_cores(config, cores) for config in configs],
+                    jobs=jobs,
+                    watch=watch,
+                    retries=self.retries,
+                    backend=backend,
+                )
         failed = [run for run in runs if run.status.state == "failed"]
         for run in failed:
             print_line(console, f"failed: {run.config.directory}: {run.status.error} (see its log.txt)")
@@ -82,6 +92,13 @@ class SuiteCommand:
         print_line(console, f"Next: revd figure {directory}, revd report {directory}")
         if failed:
             sys.exit(EXIT_FAILED)
+
+    def _share(self, runs: int, backend: Backend) -> tuple[int, int, str]:
+        """How many runs at a time, the cores of each, and words for it. A cluster itself knows what it has room for."""
+        if self.where.launcher == "ray":
+            return self.jobs or max(runs, 1), int(self.where.cpus_per_run), f" on {backend}"
+        jobs = self.jobs or available_cores()
+        return jobs, available_cores() // jobs, f", {jobs} at a time"
 
 
 def suites_table() -> Table:

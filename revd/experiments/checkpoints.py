@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from revd.atomicfile import make_directory
-from revd.tensorfile import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from revd.sb3.snapshot import Snapshot
@@ -35,6 +34,9 @@ class Checkpoints:
 
     def write(self, steps: int, snapshot: Snapshot) -> None:
         """Add a checkpoint, then drop all but the newest `KEPT`: a damaged one leaves another to go back to."""
+        # Loads torch, which those who only look at runs need not wait for; so below.
+        from revd.tensorfile import write_tensors
+
         make_directory(self.path)
         write_tensors(self.path / f"steps-{steps:012d}.safetensors", *snapshot)
         for path in self._newest_first()[KEPT:]:
@@ -46,6 +48,8 @@ class Checkpoints:
 
         A ValueError if none of them can be read: to begin anew would throw away what the logs hold.
         """
+        from revd.tensorfile import read_tensors
+
         paths = self._newest_first()
         damages = []
         for path in paths:

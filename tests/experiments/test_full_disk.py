@@ -14,6 +14,7 @@ from revd import atomicfile, cli
 from revd.experiments import run as run_module
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.launcher import launch
+from revd.experiments.launchers.local import LocalBackend
 from revd.experiments.run import RunFailedError, train
 from revd.experiments.rundir import RunDirectory
 
@@ -132,7 +133,8 @@ def test_in_a_suite_a_run_that_cannot_be_started_or_noted_fails_alone(tmp_path):
     blocked = TrainConfig(task="a", steps=10, output=tmp_path / "file" / "run")
     fine = TrainConfig(task="b", steps=10, output=tmp_path / "fine")
     fake = "import json, sys; c = json.loads(sys.stdin.readline()); open(c['output'] + '/done', 'w'); sys.exit('no')"
-    runs = launch([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, worker=(sys.executable, "-c", fake))
+    worker = LocalBackend((sys.executable, "-c", fake))
+    runs = launch([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, backend=worker)
     assert [run.status.state for run in runs] == ["failed", "failed"]
     assert "cannot be started: [Errno 20] Not a directory" in runs[0].status.error
     assert runs[1].status.error == "no"

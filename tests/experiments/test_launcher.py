@@ -1,7 +1,5 @@
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -11,53 +9,14 @@ from itertools import pairwise
 import pytest
 
 from revd.experiments.config import Parameters, TrainConfig
-from revd.experiments.launcher import WORKER as REAL_WORKER
 from revd.experiments.launcher import launch
+from revd.experiments.launchers.local import WORKER as REAL_WORKER
+from revd.experiments.launchers.local import LocalBackend
 from revd.experiments.rundir import RunDirectory, Status
+from tests.support.fake_worker import COMMAND
+from tests.support.processes import alive
 
-# Stands for the worker: imports nothing slow, and does what its task's name says.
-FAKE = """
-import json, os, signal, sys, time
-from pathlib import Path
-
-config = json.loads(sys.stdin.readline())
-task, directory = config["task"], Path(config["output"])
-
-def status(state, steps):
-    values = {"state": state, "steps": steps, "total_steps": config["steps"]}
-    (directory / "new").write_text(json.dumps(values))
-    os.replace(directory / "new", directory / "status.json")
-
-if task == "wrong":
-    sys.exit("Traceback\\nValueError: wrong config")
-if task == "silent":
-    os._exit(3)
-print("threads", os.environ["OMP_NUM_THREADS"])
-(directory / "run.json").write_text("{}")
-status("running", 0)
-(directory / "pid").write_text(str(os.getpid()))
-started = time.time()
-if task == "second-time" and not (directory / "first").exists():
-    (directory / "first").touch()
-    sys.exit("not yet")
-if task == "deleted":
-    import shutil
-    shutil.rmtree(directory)
-    sys.exit("gone")
-if task == "nameless":
-    os.kill(os.getpid(), 40)
-if task == "killed":
-    os.kill(os.getpid(), signal.SIGKILL)
-if task == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    (directory / "deaf").touch()
-if task in ("endless", "stubborn"):
-    time.sleep(60)
-time.sleep(0.2)
-(directory / "times.json").write_text(json.dumps([started, time.time()]))
-status("finished", config["steps"])
-"""
-WORKER = (sys.executable, "-c", FAKE)
+LOCAL = LocalBackend(COMMAND)
 
 
 def configs(tmp_path, *tasks):
@@ -68,17 +27,9 @@ def ignore(runs):
     """A watch that looks away."""
 
 
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_all_runs_end_and_are_watched(tmp_path):
     seen = []
-    runs = launch(configs(tmp_path, "a", "b", "c"), jobs=2, watch=seen.append, interval=0.02, worker=WORKER)
+    runs = launch(configs(tmp_path, "a", "b", "c"), jobs=2, watch=seen.append, interval=0.02, backend=LOCAL)
     assert [run.status.state for run in runs] == ["finished"] * 3
     assert seen[-1] == runs
     states = [[run.status.state for run in look] for look in seen]
@@ -88,31 +39,9 @@ def test_all_runs_end_and_are_watched(tmp_path):
 
 def test_no_more_than_so_many_at_a_time(tmp_path):
     every = configs(tmp_path, "a", "b", "c")
-    launch(every, jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    launch(every, jobs=1, watch=ignore, interval=0.02, backend=LOCAL)
     times = [json.loads((config.directory / "times.json").read_text()) for config in every]
     assert all(before[1] <= after[0] for before, after in pairwise(times))
-
-
-def test_a_failing_run_stops_no_other_and_says_why(tmp_path):
-    runs = launch(
-        configs(tmp_path, "wrong", "silent", "killed", "fine"), jobs=4, watch=ignore, interval=0.02, worker=WORKER
-    )
-    assert [run.status.state for run in runs] == ["failed", "failed", "failed", "finished"]
-    assert [run.status.error for run in runs[:3]] == [
-        "ValueError: wrong config",
-        "exit code 3",
-        "killed by SIGKILL",
-    ]
-    wrong, killed = RunDirectory(runs[0].config.directory), RunDirectory(runs[2].config.directory)
-    assert not wrong.config.exists(), "a wrong config leaves only its log, and can be corrected and tried again"
-    assert killed.read_status().state == "failed", "the file of a killed run no longer says running"
-    assert json.loads(killed.run.read_text())["error"] == "killed by SIGKILL"
-
-
-def test_output_goes_to_the_log_and_threads_to_the_environment(tmp_path):
-    (config,) = configs(tmp_path, "fine")
-    launch([config], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
-    assert RunDirectory(config.directory).log.read_text() == "threads 1\n"
 
 
 def test_an_interrupt_ends_the_workers(tmp_path):
@@ -123,25 +52,14 @@ def test_an_interrupt_ends_the_workers(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        launch(every, jobs=2, watch=interrupt, interval=0.02, worker=WORKER)
+        launch(every, jobs=2, watch=interrupt, interval=0.02, backend=LOCAL)
     pids = [int((config.directory / "pid").read_text()) for config in every[:2]]
     assert not any(alive(pid) for pid in pids)
     assert not every[2].directory.exists()
 
 
-def test_termination_is_an_interrupt(tmp_path):
-    before = signal.getsignal(signal.SIGTERM)
-
-    def terminate(runs):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    with pytest.raises(KeyboardInterrupt):
-        launch(configs(tmp_path, "endless"), jobs=1, watch=terminate, worker=WORKER)
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
 def test_a_worker_that_does_not_listen_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr("revd.experiments.launcher.SECONDS_TO_STOP", 0.1)
+    monkeypatch.setattr("revd.experiments.launchers.local.SECONDS_TO_STOP", 0.1)
     (config,) = configs(tmp_path, "stubborn")
 
     def interrupt(runs):
@@ -149,7 +67,7 @@ def test_a_worker_that_does_not_listen_is_killed(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        launch([config], jobs=1, watch=interrupt, interval=0.02, worker=WORKER)
+        launch([config], jobs=1, watch=interrupt, interval=0.02, backend=LOCAL)
     assert not alive(int((config.directory / "pid").read_text()))
 
 
@@ -157,7 +75,7 @@ def test_other_threads_can_launch_too(tmp_path):
     found = []
     thread = threading.Thread(
         target=lambda: found.extend(
-            launch(configs(tmp_path, "fine"), jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+            launch(configs(tmp_path, "fine"), jobs=1, watch=ignore, interval=0.02, backend=LOCAL)
         )
     )
     thread.start()
@@ -179,46 +97,9 @@ def test_wrong_use_is_refused_before_anything_starts(tmp_path):
     assert not every[0].directory.exists()
 
 
-def test_finished_runs_are_not_started_again(tmp_path):
-    every = configs(tmp_path, "a", "b")
-    launch(every[:1], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
-    before = (every[0].directory / "times.json").read_text()
-    runs = launch(every, jobs=2, watch=ignore, interval=0.02, worker=WORKER)
-    assert [run.status.state for run in runs] == ["finished", "finished"]
-    assert (every[0].directory / "times.json").read_text() == before
-
-
-def test_failed_runs_are_tried_again_so_often_and_no_more(tmp_path):
-    every = configs(tmp_path, "second-time", "killed")
-    runs = launch(every, jobs=2, watch=ignore, retries=2, interval=0.02, worker=WORKER)
-    assert [run.status.state for run in runs] == ["finished", "failed"]
-    starts = [(config.directory / "log.txt").read_text().count("threads") for config in every]
-    assert starts == [2, 3]
-
-
-def test_a_repeated_launch_shows_no_stale_failure(tmp_path):
-    every = configs(tmp_path, "second-time")
-    (first,) = launch(every, jobs=1, watch=ignore, interval=0.02, worker=WORKER)
-    assert first.status.state == "failed"
-    seen = []
-    (second,) = launch(every, jobs=1, watch=seen.append, interval=0.02, worker=WORKER)
-    assert second.status.state == "finished"
-    assert not any(run.status.state == "failed" for look in seen for run in look)
-
-
-def test_the_real_worker_trains(tmp_path):
-    config = TrainConfig(
-        task="CartPole-v1", steps=64, n_envs=2, output=tmp_path / "run", algo_params=Parameters(n_steps=32)
-    )
-    (run,) = launch([config], jobs=1, watch=ignore)
-    assert run.status.error is None
-    assert (run.status.state, run.status.steps) == ("finished", 64)
-    assert (config.directory / "model.zip").exists()
-
-
 def test_a_run_that_has_not_started_is_waiting(tmp_path):
     seen = []
-    launch(configs(tmp_path, "a", "b"), jobs=1, watch=seen.append, interval=0.02, worker=WORKER)
+    launch(configs(tmp_path, "a", "b"), jobs=1, watch=seen.append, interval=0.02, backend=LOCAL)
     assert seen[0][1].status == Status(state="waiting", total_steps=10)
 
 
@@ -226,7 +107,7 @@ def test_a_worker_that_never_reads_its_config_fails_alone(tmp_path):
     large = Parameters(policy_kwargs={"name": "x" * 1_000_000})
     config = TrainConfig(task="a", output=tmp_path / "run", algo_params=large)
     worker = (sys.executable, "-c", "raise SystemExit('cannot start')")
-    (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=worker)
+    (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, backend=LocalBackend(worker))
     assert (run.status.state, run.status.error) == ("failed", "cannot start")
 
 
@@ -236,7 +117,7 @@ def test_a_run_that_is_live_elsewhere_is_not_touched(tmp_path):
     directory.start(config, resolved={}, steps=0)
     before = (directory.status.read_text(), directory.run.read_text())
     with directory.locked():
-        (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+        (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, backend=LOCAL)
     assert run.status.state == "failed"
     assert (directory.status.read_text(), directory.run.read_text()) == before
 
@@ -258,7 +139,7 @@ def test_links_are_refused_before_anything_is_written(tmp_path, name):
     victim.write_text("mine")
     every[0].directory.mkdir()
     (every[0].directory / name).symlink_to(victim)
-    runs = launch(every, jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    runs = launch(every, jobs=1, watch=ignore, interval=0.02, backend=LOCAL)
     assert [run.status.state for run in runs] == ["failed", "finished"]
     assert "is a symbolic link" in runs[0].status.error
     assert victim.read_text() == "mine"
@@ -269,7 +150,7 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path, monkeypatch):
     config.directory.mkdir()
     (config.directory / "log.txt").symlink_to(tmp_path / "victim")
     monkeypatch.setattr(RunDirectory, "refuse_links", lambda directory: None)
-    (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    (run,) = launch([config], jobs=1, watch=ignore, interval=0.02, backend=LOCAL)
     assert "cannot be started" in run.status.error
     assert not (tmp_path / "victim").exists()
 
@@ -297,16 +178,82 @@ def damage(directory, how):
 def test_a_damaged_directory_is_the_trouble_of_its_run_alone(tmp_path, how, state, error):
     every = configs(tmp_path, "a", "b")
     damage(every[0].directory, how)
-    runs = launch(every, jobs=1, watch=ignore, retries=1, interval=0.02, worker=WORKER)
+    runs = launch(every, jobs=1, watch=ignore, retries=1, interval=0.02, backend=LOCAL)
     assert [run.status.state for run in runs] == [state, "finished"]
     assert re.search(error, runs[0].status.error or "")
 
 
 def test_a_run_whose_directory_is_deleted_fails_alone(tmp_path):
-    runs = launch(configs(tmp_path, "deleted", "b"), jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    runs = launch(configs(tmp_path, "deleted", "b"), jobs=1, watch=ignore, interval=0.02, backend=LOCAL)
     assert [(run.status.state, run.status.error) for run in runs] == [("failed", "exit code 1"), ("finished", None)]
 
 
 def test_signals_without_a_name_have_a_number(tmp_path):
-    (run,) = launch(configs(tmp_path, "nameless"), jobs=1, watch=ignore, interval=0.02, worker=WORKER)
+    (run,) = launch(configs(tmp_path, "nameless"), jobs=1, watch=ignore, interval=0.02, backend=LOCAL)
     assert run.status.error == "killed by signal 40"
+
+
+def test_failed_runs_are_tried_again_so_often_and_no_more(tmp_path):
+    every = configs(tmp_path, "second-time", "killed", "silent")
+    runs = launch(every, jobs=2, watch=ignore, retries=2, interval=0.02, backend=LOCAL)
+    assert [run.status.state for run in runs] == ["finished", "failed", "failed"]
+    starts = [(config.directory / "log.txt").read_text().count("threads") for config in every]
+    assert starts == [2, 3, 0]
+    assert runs[2].status.error == "exit code 3"
+
+
+class ScriptedAttempt:
+    """Ends at once, as it is told."""
+
+    running = queued = False
+
+    def __init__(self, *, lost):
+        self.lost = lost
+
+    def last_words(self):
+        return "its node has died"
+
+    def ask_to_stop(self):
+        """It has ended."""
+
+    stop = ask_to_stop
+
+
+class ScriptedBackend:
+    """Attempts that are lost so often, then one that ends as it should."""
+
+    def __init__(self, losses, *, then="finished"):
+        self.losses = losses
+        self.then = then
+        self.starts = 0
+
+    def start(self, config):
+        self.starts += 1
+        lost = self.starts <= self.losses
+        directory = RunDirectory(config.directory)
+        directory.start(config, resolved={}, steps=0)
+        if not lost:
+            directory.finish(Status(state=self.then, total_steps=config.steps))
+        return ScriptedAttempt(lost=lost)
+
+
+def test_losses_are_not_counted_as_failures(tmp_path):
+    backend = ScriptedBackend(3)
+    seen = []
+    (run,) = launch(configs(tmp_path, "a"), jobs=1, watch=seen.append, interval=0, backend=backend)
+    assert (run.status.state, backend.starts) == ("finished", 4)
+    assert [look[0].status.state for look in seen] == ["waiting"] * 3 + ["finished"]
+    assert seen[0][0].status.error == "lost its machine, to go on from its last checkpoint: its node has died"
+
+
+def test_a_failure_after_losses_is_a_failure(tmp_path):
+    backend = ScriptedBackend(2, then="failed")
+    (run,) = launch(configs(tmp_path, "a"), jobs=1, watch=ignore, interval=0, retries=1, backend=backend)
+    assert (run.status.state, backend.starts) == ("failed", 4), "two that were lost, one that failed, and its retry"
+
+
+def test_a_run_that_is_lost_again_and_again_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("revd.experiments.launcher.LOSSES", 2)
+    backend = ScriptedBackend(9)
+    (run,) = launch(configs(tmp_path, "a"), jobs=1, watch=ignore, interval=0, retries=5, backend=backend)
+    assert (run.status.state, run.status.error, backend.starts) == ("failed", "its node has died", 3)

@@ -1,0 +1,103 @@
+"""Runs on a disk that the launcher does not see: their files travel as parcels, changed ones only."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from revd.atomicfile import make_directory, write_whole
+from revd.experiments.config import TrainConfig
+from revd.experiments.rundir import RunDirectory
+
+#: What tells that a file has changed: when it did, and its size.
+Stamp = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere(TrainConfig):
+    """The same training, kept at another place than its config says; what it writes about itself is the same."""
+
+    place: Path
+
+    @property
+    def directory(self) -> Path:
+        """Where it is kept."""
+        return self.place
+
+
+def elsewhere(config: TrainConfig, place: Path) -> Elsewhere:
+    """The training, kept at `place`."""
+    return Elsewhere(**{entry.name: getattr(config, entry.name) for entry in fields(TrainConfig)}, place=place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """
+    Files of a run.
+
+    Attributes:
+        files: Their bytes by names relative to the run's directory, in the order in which they are to be written: rows
+            before the checkpoint that stands for them, the status last. So a directory is that of a run at any moment.
+        stamps: Of all files of the run that have travelled so far.
+        is_whole: Whether files that are not in `stamps` are no longer part of the run.
+    """
+
+    files: Mapping[str, bytes]
+    stamps: Mapping[str, Stamp]
+    is_whole: bool
+
+
+def pack(path: Path, known: Mapping[str, Stamp], *, ended: bool) -> Parcel:
+    """
+    What has changed in a run's directory since the parcel with the stamps `known`.
+
+    While the run goes on, only the small files that say how far it is, and everything with each new checkpoint.
+    """
+    directory = RunDirectory(path)
+    # A status that is read before all else speaks of nothing that the parcel lacks.
+    status = directory.read_status()
+    small = [directory.status, directory.run, directory.config]
+    checkpoints = _plain_files(directory.checkpoints.path)
+    is_new = any(_name(path, checkpoint) not in known for checkpoint in checkpoints)
+    is_whole = ended or is_new or (status is not None and status.state != "running")
+    rest = [file for file in _plain_files(path) if file not in small] if is_whole else []
+    files, stamps = {}, {} if is_whole else dict(known)
+    for file in (*small, *(checkpoints if is_whole else ()), *rest):
+        # Some are not there yet, and old checkpoints go.
+        with suppress(FileNotFoundError):
+            name, stamp = _name(path, file), _stamp(file)
+            if known.get(name) != stamp:
+                files[name] = file.read_bytes()
+            stamps[name] = stamp
+    return Parcel(files=dict(reversed(files.items())), stamps=stamps, is_whole=is_whole)
+
+
+def unpack(parcel: Parcel, path: Path) -> None:
+    """Bring a run's directory to where the parcel's was."""
+    for name, data in parcel.files.items():
+        make_directory((path / name).parent)
+        write_whole(path / name, data)
+    if parcel.is_whole:
+        for checkpoint in _plain_files(RunDirectory(path).checkpoints.path):
+            if _name(path, checkpoint) not in parcel.stamps:
+                checkpoint.unlink()
+
+
+def _plain_files(directory: Path) -> list[Path]:
+    """Files of a run's directory; leases and unfinished files belong to the machine they are on."""
+    if not directory.is_dir():
+        return []
+    return [
+        file
+        for file in sorted(directory.iterdir())
+        if file.is_file() and not file.is_symlink() and not file.name.startswith(".")
+    ]
+
+
+def _name(path: Path, file: Path) -> str:
+    return file.relative_to(path).as_posix()
+
+
+def _stamp(file: Path) -> Stamp:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size

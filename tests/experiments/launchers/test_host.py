@@ -1,0 +1,96 @@
+import time
+
+import pytest
+
+from revd.experiments.config import TrainConfig
+from revd.experiments.launchers.host import Host, SharedPath
+from revd.experiments.launchers.own_disk import Parcel, pack, unpack
+from revd.experiments.rundir import RunDirectory
+from tests.support.fake_worker import COMMAND
+
+EMPTY = Parcel(files={}, stamps={}, is_whole=True)
+
+
+def config(tmp_path, task="fine"):
+    return TrainConfig(task=task, steps=10, output=tmp_path / "run")
+
+
+@pytest.fixture
+def host():
+    host = Host(COMMAND)
+    yield host
+    host.ask_to_stop()
+    host.leave()
+
+
+def shared(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "mark").touch()
+    return SharedPath(path=path, mark=path / "mark")
+
+
+def outlook_that(host, happened, stamps=None):
+    while True:
+        outlook = host.look(stamps or {})
+        if happened(outlook):
+            return outlook
+        time.sleep(0.02)
+
+
+def test_a_run_on_a_shared_path(tmp_path, host):
+    host.begin(config(tmp_path), shared(tmp_path))
+    host.begin(config(tmp_path), EMPTY)  # asked again, since the answer was lost
+    outlook = outlook_that(host, lambda outlook: not outlook.running)
+    assert (outlook.parcel, outlook.last_words) == (None, "threads 1")
+    assert RunDirectory(tmp_path / "run").read_status().state == "finished"
+
+
+@pytest.mark.parametrize(("gpus", "seen"), [(True, "0,2"), (False, "")])
+def test_a_run_sees_the_gpus_that_it_was_given(tmp_path, monkeypatch, gpus, seen):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    host = Host(COMMAND, gpus=gpus)
+    host.begin(config(tmp_path), shared(tmp_path))
+    outlook_that(host, lambda outlook: not outlook.running)
+    host.leave()
+    assert (tmp_path / "run" / "gpus").read_text() == seen
+
+
+def test_a_path_that_is_not_shared_is_refused(tmp_path, host):
+    place = shared(tmp_path)
+    place.mark.unlink()
+    with pytest.raises(ValueError, match=r"does not see .*: choose an output that all nodes share, or .* --fetch"):
+        host.begin(config(tmp_path), place)
+
+
+def test_a_run_on_its_own_disk_goes_on_with_its_files_and_leaves_none(tmp_path, host):
+    before = tmp_path / "before"
+    before.mkdir()
+    (before / "first").touch()
+    host.begin(config(tmp_path, "second-time"), pack(before, {}, ended=True))
+    outlook = outlook_that(host, lambda outlook: not outlook.running)
+    own = host._own
+    assert outlook.last_words == "threads 1"
+    unpack(outlook.parcel, tmp_path / "after")
+    assert RunDirectory(tmp_path / "after").read_status().state == "finished"
+    assert not (tmp_path / "run").exists()
+    assert own.exists()
+    host.leave()
+    assert not own.exists()
+
+
+def test_an_interrupted_run_says_so_in_its_last_parcel(tmp_path, host):
+    host.begin(config(tmp_path, "endless"), EMPTY)
+    begun = outlook_that(host, lambda outlook: "status.json" in outlook.parcel.files)
+    host.ask_to_stop()
+    ended = outlook_that(host, lambda outlook: not outlook.running, begun.parcel.stamps)
+    assert list(ended.parcel.files)[-1] == "status.json"
+    unpack(ended.parcel, tmp_path / "after")
+    assert RunDirectory(tmp_path / "after").read_status().state == "interrupted"
+
+
+def test_a_host_without_a_run_has_nothing_to_stop():
+    host = Host()
+    assert host.greet()
+    host.ask_to_stop()
+    host.leave()
