@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from revd.rewards.restoring import check_saved_parameters, load_saved_state
 from revd.tensorfile import read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -54,16 +54,5 @@ class Checkpoint:
         method = type(reward).__name__
         if method != self.method:
             raise ValueError(f"the file holds the state of {self.method}, this callback's reward is {method}")
-        for name, value in asdict(reward.config).items():
-            # What was drawn from the seed comes with the state.
-            if name != "seed" and self.parameters.get(name) != value:
-                raise ValueError(
-                    f"the saved state of {method} does not fit this reward's parameters: {name} was "
-                    f"{self.parameters.get(name)!r}, here it is {value!r}"
-                )
-        try:
-            # load_state_dict copies what fits before it raises about what does not: a copy is tried first.
-            deepcopy(reward).load_state_dict(self.state)
-        except RuntimeError as error:
-            raise ValueError(f"the saved state of {method} does not fit this reward's parameters: {error}") from error
-        reward.load_state_dict(self.state)
+        check_saved_parameters(method, reward.config, self.parameters)
+        load_saved_state(reward, self.state)

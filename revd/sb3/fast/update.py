@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from revd.sb3.fast.branches import Networks
 from revd.sb3.fast.buffer import Array, DeviceRolloutBuffer
 from revd.sb3.fast.graphs import Recorder, Replayable, addresses
 from revd.sb3.fast.losses import Evaluation, Objective, explained_variance
-from revd.sb3.fast.optimizers import CapturableForm, align_state, state_tensors
+from revd.sb3.fast.optimizers import CapturableForm, align_state, state_tensors, stepping_together
 
 
 class Update:
@@ -59,7 +59,7 @@ class Update:
             self._statistics = torch.zeros(shape, device=self._buffer.device)
         self._next.zero_()
         align_state(self.policy.optimizer)
-        with self._form.applied() if self._capturing else nullcontext():
+        with self._form.applied() if self._capturing else stepping_together(self.policy.optimizer):
             for work in (self._steps, self._gradients, self._changes):
                 work.renew()
             yield

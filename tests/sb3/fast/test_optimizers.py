@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.optim import SGD, Adam, Optimizer, RMSprop
 
-from revd.sb3.fast.optimizers import CapturableForm, align_state, is_capturable, state_tensors
+from revd.sb3.fast.optimizers import CapturableForm, align_state, is_capturable, state_tensors, stepping_together
 
 CPU = torch.device("cpu")
 
@@ -72,3 +72,31 @@ def test_moments_take_the_layout_of_their_parameters() -> None:
     assert torch.equal(moments["exp_avg"], values)
     assert moments["exp_avg_sq"] is kept
     assert {id(part) for part in state_tensors(optimizer)} == {id(part) for part in moments.values()}
+
+
+@pytest.mark.parametrize("kind", [Adam, RMSprop, SGD])
+def test_stepping_together_gives_the_same_numbers_and_leaves_no_trace(kind: type[Optimizer]) -> None:
+    torch.manual_seed(0)
+    optimizers = []
+    for _ in range(2):
+        parameters = [torch.nn.Parameter(torch.linspace(-1, 1, size)) for size in (5, 7)]
+        optimizers.append(kind(parameters, lr=0.1))  # type: ignore[call-arg]
+    plain, together = optimizers
+    for _ in range(5):
+        for one, other in zip(*(optimizer.param_groups[0]["params"] for optimizer in optimizers), strict=True):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        plain.step()
+        with suppress(ZeroDivisionError), stepping_together(together):
+            assert together.param_groups[0]["foreach"] is True
+            together.step()
+            _ = 1 / 0
+    assert str(plain.state_dict()) == str(together.state_dict())
+    for one, other in zip(*(optimizer.param_groups[0]["params"] for optimizer in optimizers), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_the_user_has_chosen_is_left_alone() -> None:
+    optimizer = stepped(Adam, foreach=False)
+    with stepping_together(optimizer):
+        assert optimizer.param_groups[0]["foreach"] is False
