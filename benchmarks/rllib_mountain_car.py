@@ -37,7 +37,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of each method")
     parser.add_argument("--steps", type=int, default=120_000, help="environment steps of each run")
-    parser.add_argument("--runners", type=int, default=2, help="env runners, among which ten environments are divided")
+    divisors = [number for number in range(1, ENVS + 1) if ENVS % number == 0]
+    parser.add_argument("--runners", type=int, default=2, choices=divisors, help=f"env runners of {ENVS} environments")
     parser.add_argument("--output", type=Path, default=Path("runs/rllib-mountain-car"))
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,6 @@ except ImportError as error:
     raise ImportError(f"revd.rllib needs Ray's RLlib ({error}); install it with: pip install 'revd[ray]'") from error
 
 from revd.rllib.config import with_intrinsic_reward
-from revd.rllib.connector import IntrinsicRewardConnector
 from revd.rllib.learner import IntrinsicRewardLearner
 
-__all__ = ["IntrinsicRewardConnector", "IntrinsicRewardLearner", "with_intrinsic_reward"]
+__all__ = ["IntrinsicRewardLearner", "with_intrinsic_reward"]

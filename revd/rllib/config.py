@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.utils import force_list
 
 from revd.rllib.callback import NoteOrigin, check_learner
-from revd.rllib.learner import COMPONENT, IntrinsicRewardLearner
+from revd.rllib.learner import COMPONENT, IntrinsicRewardLearner, check_pipeline
 from revd.rllib.options import Options
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def with_intrinsic_reward(
     _check(config)
     config = config.copy(copy_frozen=False)
     config.callbacks(
-        on_episode_created=[*force_list(config.callbacks_on_episode_created), NoteOrigin()],
+        on_episode_created=[NoteOrigin(), *force_list(config.callbacks_on_episode_created)],
         on_algorithm_init=[*force_list(config.callbacks_on_algorithm_init), check_learner],
     )
     learner = config.learner_class
@@ -87,10 +88,11 @@ def _check(config: PPOConfig) -> None:
         raise ValueError(
             f"config has several policies ({', '.join(config.policies)}), intrinsic rewards need one agent"
         )
+    check_pipeline(config)
     if COMPONENT in config.learner_config_dict:
         raise ValueError("config has an intrinsic reward already: pass the one it was made from")
     learner = config.learner_class
-    if learner is not config.get_default_learner_class() and not issubclass(learner, IntrinsicRewardLearner):
+    if learner is not PPOTorchLearner and not issubclass(learner, IntrinsicRewardLearner):
         raise ValueError(
             f"config has a learner of its own, {learner.__name__}: derive it from revd.rllib.IntrinsicRewardLearner"
         )

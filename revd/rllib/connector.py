@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core import DEFAULT_MODULE_ID
 
+from revd.rewards.restoring import check_saved_parameters, load_saved_state
 from revd.rllib.episodes import rewards_of, to_columns, to_rollout, with_rewards
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         self.steps = 0
         self._options = options
         self._layout = {"n_runners": n_runners, "envs_per_runner": envs_per_runner}
+        self._n_envs = n_runners * envs_per_runner
         self._n_learners = n_learners
         self._seed = seed
         self._device = device
@@ -66,6 +69,7 @@ class IntrinsicRewardConnector(ConnectorV2):
             return batch
         reward = self._prepared_reward(columns)
         rollout = to_rollout(columns)
+        self._check_length(reward, rollout.n_steps)
         bonus = reward.compute(rollout).cpu().numpy()
         losses = reward.update(rollout)
         valid = rollout.valid.numpy()
@@ -85,6 +89,8 @@ class IntrinsicRewardConnector(ConnectorV2):
             return self._pending or {}
         return {
             "method": type(self.reward).__name__,
+            "parameters": asdict(self.reward.config),
+            "n_envs": self._n_envs,
             "rollouts": self.rollouts,
             "steps": self.steps,
             "running": [[column, *part] for column, part in self._running.items()],
@@ -92,9 +98,18 @@ class IntrinsicRewardConnector(ConnectorV2):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on where `get_state` stopped; before the first batch, the state is applied when it comes."""
+        """Go on where `get_state` stopped; before the first batch, the state is applied when it comes.
+
+        Raises:
+            ValueError: It is the state of another method, of other parameters or for other environments. Nothing has
+                changed then.
+        """
         if not state:
+            # That of before the first batch.
+            self.reward, self._pending = None, None
+            self.rollouts, self.steps, self._running = 0, 0, {}
             return
+        self._check_fits(state)
         if self.reward is None:
             self._pending = state
         else:
@@ -105,7 +120,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         if self.reward is None:
             episode = next(episode for column in columns for episode in column)
             spaces = episode.observation_space, episode.action_space
-            reward = self._options.make_reward(*spaces, n_envs=len(columns), seed=self._seed)
+            reward = self._options.make_reward(*spaces, n_envs=self._n_envs, seed=self._seed)
             if self._pending is not None:
                 self._restore(reward, self._pending)
                 self._pending = None
@@ -115,13 +130,34 @@ class IntrinsicRewardConnector(ConnectorV2):
             self._running.clear()
         return self.reward
 
-    def _restore(self, reward: IntrinsicReward, state: dict[str, Any]) -> None:
-        method = type(reward).__name__
+    def _check_length(self, reward: IntrinsicReward, n_steps: int) -> None:
+        try:
+            reward.check_rollout_length(n_steps)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. Here n_steps is what a batch holds of one environment: raise train_batch_size_per_learner, "
+                f"or use fewer environments than {self._described_envs()}"
+            ) from None
+
+    def _check_fits(self, state: dict[str, Any]) -> None:
+        method = self._options.method
         if state["method"] != method:
             raise ValueError(
                 f"the checkpoint holds the state of {state['method']}, this algorithm's reward is {method}"
             )
-        reward.load_state_dict({name: torch.as_tensor(np.array(values)) for name, values in state["reward"].items()})
+        check_saved_parameters(method, self._options.config, state["parameters"])
+        if state["n_envs"] != self._n_envs:
+            raise ValueError(
+                f"the checkpoint holds the state of a reward for {state['n_envs']} environments, this algorithm has "
+                f"{self._described_envs()}"
+            )
+
+    def _described_envs(self) -> str:
+        runners, each = self._layout["n_runners"], self._layout["envs_per_runner"]
+        return f"{self._n_envs}: {runners} env runner(s) with {each} each (num_env_runners, num_envs_per_env_runner)"
+
+    def _restore(self, reward: IntrinsicReward, state: dict[str, Any]) -> None:
+        load_saved_state(reward, {name: torch.as_tensor(np.array(value)) for name, value in state["reward"].items()})
         self.rollouts, self.steps = int(state["rollouts"]), int(state["steps"])
         self._running = {int(column): (str(name), int(time)) for column, name, time in state["running"]}
 

@@ -7,6 +7,7 @@ at a batch's end and `slice` for several learners keep that, while `slice` drops
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,6 +44,17 @@ class Origin:
         """The id of an episode of this origin."""
         return f"{name}:{self.runner}:{self.env}:{self.serial}"
 
+    def column(self, n_runners: int, envs_per_runner: int) -> int:
+        """The number of the environment among all."""
+        # The local env runner has index 0 and is alone; remote ones count from 1.
+        runner = max(self.runner - 1, 0)
+        if runner >= n_runners or self.env >= envs_per_runner:
+            raise ValueError(
+                f"an episode comes from environment {self.env} of env runner {self.runner}, the reward was made for "
+                f"{n_runners} env runner(s) with {envs_per_runner} environment(s) each"
+            )
+        return runner * envs_per_runner + self.env
+
     @classmethod
     def of(cls, episode: SingleAgentEpisode) -> Origin:
         """Read back what `signed` wrote."""
@@ -64,8 +76,7 @@ def to_columns(episodes: Sequence[SingleAgentEpisode], *, n_runners: int, envs_p
     origins = [(Origin.of(episode), episode) for episode in episodes]
     for origin, episode in sorted(origins, key=lambda pair: (pair[0].serial, pair[1].t_started)):
         if len(episode) > 0:
-            # The local env runner has index 0 and is alone; remote ones count from 1.
-            columns[max(origin.runner - 1, 0) * envs_per_runner + origin.env].append(_with_arrays(episode))
+            columns[origin.column(n_runners, envs_per_runner)].append(_with_arrays(episode))
     return columns
 
 
@@ -123,11 +134,12 @@ def _joined(columns: EpisodeColumns, read: Callable[[SingleAgentEpisode], Any]) 
 
 def _padded(columns: Sequence[Sequence[Any]]) -> Any:
     """Parts of columns, (length, …) or dicts of such, as one array (n_steps, n_envs, …) with zeros at the ends."""
-    first = next(part for column in columns for part in column)
+    parts = [part for column in columns for part in column]
+    first = parts[0]
     if isinstance(first, Mapping):
         return {key: _padded([[part[key] for part in column] for column in columns]) for key in first}
     n_steps = max(sum(map(len, column)) for column in columns)
-    padded = np.zeros((n_steps, len(columns), *first.shape[1:]), dtype=first.dtype)
+    padded = np.zeros((n_steps, len(columns), *first.shape[1:]), dtype=np.result_type(*parts))
     for index, column in enumerate(columns):
         start = 0
         for part in column:
@@ -137,11 +149,11 @@ def _padded(columns: Sequence[Sequence[Any]]) -> Any:
 
 
 def _rewarded(episode: SingleAgentEpisode, rewards: Array) -> SingleAgentEpisode:
-    copy = _copy(episode)
-    old = copy.rewards
+    changed = _copy(episode)
+    old = changed.rewards
     data = np.concatenate([old.data[: old.lookback], rewards], dtype=np.float32)
-    copy.rewards = InfiniteLookbackBuffer(data, old.lookback, old.space)
-    return copy
+    changed.rewards = InfiniteLookbackBuffer(data, old.lookback, old.space)
+    return changed
 
 
 def _with_arrays(episode: SingleAgentEpisode) -> SingleAgentEpisode:
@@ -149,6 +161,7 @@ def _with_arrays(episode: SingleAgentEpisode) -> SingleAgentEpisode:
 
 
 def _copy(episode: SingleAgentEpisode) -> SingleAgentEpisode:
-    copy = episode.slice(slice(None))
-    copy.custom_data.update(episode.custom_data)
-    return copy
+    # Not by `slice`, which fails for columns of dicts, such as the states of an LSTM, that look back further than they
+    # have keys. Spaces never change, and take longer to copy than the steps.
+    shared = {id(space): space for space in (episode.observation_space, episode.action_space)}
+    return copy.deepcopy(episode, shared)

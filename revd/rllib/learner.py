@@ -13,6 +13,15 @@ from revd.rllib.connector import IntrinsicRewardConnector
 COMPONENT = "intrinsic_reward"
 
 
+def check_pipeline(config: Any) -> None:
+    """Raise a ValueError if learners get batches from aggregators, and have no pipeline for the bonus to enter."""
+    if config.num_aggregator_actors_per_learner > 0:
+        raise ValueError(
+            "num_aggregator_actors_per_learner must be 0, for the bonus is paid in the learner, got "
+            f"{config.num_aggregator_actors_per_learner}"
+        )
+
+
 class IntrinsicRewardLearner(PPOTorchLearner):
     """`PPOTorchLearner` with an `IntrinsicRewardConnector` before all other pieces of its pipeline.
 
@@ -23,11 +32,14 @@ class IntrinsicRewardLearner(PPOTorchLearner):
 
     def build(self) -> None:
         """Build the learner, then put the connector in front of what RLlib and the user have in the pipeline."""
+        if self._is_built:
+            return
         config = self.config
         if COMPONENT not in config.learner_config_dict:
             raise ValueError(
                 f"{type(self).__name__} was not told what to pay: make the config with revd.rllib.with_intrinsic_reward"
             )
+        check_pipeline(config)
         super().build()
         self.bonus = IntrinsicRewardConnector(
             config.learner_config_dict[COMPONENT],
@@ -37,7 +49,7 @@ class IntrinsicRewardLearner(PPOTorchLearner):
             seed=config.seed,
             device=self.device,
         )
-        assert self._learner_connector is not None  # only asynchronous algorithms have learners without one
+        assert self._learner_connector is not None  # check_pipeline has seen to it
         self._learner_connector.prepend(self.bonus)
 
     def get_state(
@@ -55,6 +67,7 @@ class IntrinsicRewardLearner(PPOTorchLearner):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` gave, or the parts of it that are there."""
-        super().set_state(state)
+        # First, for it refuses what belongs to another reward.
         if COMPONENT in state:
             self.bonus.set_state(state[COMPONENT])
+        super().set_state(state)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from revd.rewards import IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import require_choice, require_fraction, require_number
+from revd.rewards import REWARDS, IntrinsicReward, check_parameters, make_reward
+from revd.rewards.config import build_config, require_choice, require_fraction, require_number
 
 if TYPE_CHECKING:
+    from revd.rewards import RewardConfig
     from revd.rewards.config import Normalize
     from revd.spaces import Space
 
@@ -37,14 +39,29 @@ class Options:
         require_choice("normalize", self.normalize, ("none", "rms"))
         check_parameters(self.reward, self._parameters())
 
+    @property
+    def method(self) -> str:
+        """The name of the reward's class."""
+        return (type(self.reward) if isinstance(self.reward, IntrinsicReward) else REWARDS[self.reward]).__name__
+
+    @property
+    def config(self) -> RewardConfig:
+        """The reward's parameters, but for a seed that `make_reward` is given."""
+        if not isinstance(self.reward, IntrinsicReward):
+            return build_config(REWARDS[self.reward].config_type, self.method, self._parameters())
+        own = self.reward.config
+        return own if self.normalize == "none" else replace(own, normalize=self.normalize)
+
     def make_reward(
         self, observation_space: Space, action_space: Space, *, n_envs: int, seed: int | None
     ) -> IntrinsicReward:
-        """The reward for these spaces; `seed` is taken where the parameters hold none."""
+        """The reward for these spaces; `seed` is taken where the parameters hold none.
+
+        Of an instance, a copy: it stays as it was given, for learners that start anew.
+        """
         if isinstance(self.reward, IntrinsicReward):
-            reward = make_reward(self.reward, observation_space, action_space, n_envs=n_envs)
-            if self.normalize != "none":
-                reward.config = replace(reward.config, normalize=self.normalize)
+            reward = deepcopy(make_reward(self.reward, observation_space, action_space, n_envs=n_envs))
+            reward.config = self.config
             return reward
         params = self._parameters()
         if seed is not None:

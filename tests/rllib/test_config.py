@@ -13,6 +13,7 @@ from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 import revd
 from revd import REVD
@@ -27,6 +28,11 @@ class OtherCallback(RLlibCallback):
 
 class OwnLearner(PPOTorchLearner):
     pass
+
+
+class OwnConfig(PPOConfig):
+    def get_default_learner_class(self) -> type[PPOTorchLearner]:
+        return OwnLearner
 
 
 class OwnIntrinsicLearner(IntrinsicRewardLearner):
@@ -48,12 +54,17 @@ def test_a_copy_is_returned_even_of_a_frozen_config() -> None:
     assert base.callbacks_on_episode_created is None
 
 
+def test_the_public_names_need_no_private_ones() -> None:
+    assert revd.rllib.__all__ == ["IntrinsicRewardLearner", "with_intrinsic_reward"]
+
+
 def test_callbacks_and_settings_of_the_user_stay() -> None:
     base = PPOConfig().callbacks(on_episode_created=print).learners(learner_config_dict={"mine": 1})
     config = with_intrinsic_reward(base).callbacks(OtherCallback).learners(learner_config_dict={"later": 2})
     assert config.callbacks_class is OtherCallback
-    assert config.callbacks_on_episode_created[0] is print
-    assert isinstance(config.callbacks_on_episode_created[1], NoteOrigin)
+    # Ours comes first, so that theirs sees the id that an episode keeps.
+    assert isinstance(config.callbacks_on_episode_created[0], NoteOrigin)
+    assert config.callbacks_on_episode_created[1] is print
     assert base.callbacks_on_episode_created is print
     assert set(config.learner_config_dict) == {"mine", "intrinsic_reward", "later"}
 
@@ -86,8 +97,14 @@ def test_a_learner_of_ones_own_may_derive_from_ours() -> None:
             ValueError,
             r"OwnLearner: derive it from revd\.rllib\.IntrinsicRewardLearner",
         ),
+        (OwnConfig(), ValueError, r"OwnLearner: derive it from revd\.rllib\.IntrinsicRewardLearner"),
+        (
+            PPOConfig().learners(num_aggregator_actors_per_learner=2),
+            ValueError,
+            "num_aggregator_actors_per_learner must be 0, .* got 2",
+        ),
     ],
-    ids=["appo", "word", "old stack", "agents", "twice", "learner"],
+    ids=["appo", "word", "old stack", "agents", "twice", "learner", "default learner", "aggregators"],
 )
 def test_other_configs_are_refused(config: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
@@ -118,11 +135,31 @@ def test_a_learner_that_replaced_ours_is_noticed() -> None:
     config = with_intrinsic_reward(PPOConfig()).learners(learner_class=OwnLearner)
     with pytest.raises(ValueError, match="the learner OwnLearner has replaced that of with_intrinsic_reward"):
         check_learner(algorithm=SimpleNamespace(config=config))
+    # The env runner looks too: `on_algorithm_init` may have been set since.
+    (note,) = config.callbacks_on_episode_created
+    with pytest.raises(ValueError, match="the learner OwnLearner has replaced that of with_intrinsic_reward"):
+        note(episode=SingleAgentEpisode(), env_runner=SimpleNamespace(config=config, worker_index=1), env_index=0)
+
+
+def test_origins_are_noted_in_the_ids_of_episodes() -> None:
+    config = with_intrinsic_reward(PPOConfig())
+    (note,) = config.callbacks_on_episode_created
+    runner = SimpleNamespace(config=config, worker_index=2)
+    episodes = [SingleAgentEpisode(id_="abc") for _ in range(2)]
+    for index, episode in enumerate(episodes):
+        note(episode=episode, env_runner=runner, env_index=index)
+    assert [episode.id_ for episode in episodes] == ["abc:2:0:0", "abc:2:1:1"]
 
 
 def test_our_learner_needs_a_config_of_ours() -> None:
     with pytest.raises(ValueError, match=r"was not told what to pay: make the config with revd\.rllib"):
         IntrinsicRewardLearner(config=PPOConfig()).build()
+
+
+def test_our_learner_needs_a_pipeline() -> None:
+    config = with_intrinsic_reward(PPOConfig()).learners(num_aggregator_actors_per_learner=1)
+    with pytest.raises(ValueError, match="num_aggregator_actors_per_learner must be 0"):
+        IntrinsicRewardLearner(config=config).build()
 
 
 def without_ray(program: str) -> subprocess.CompletedProcess[str]:

@@ -8,39 +8,21 @@ import pytest
 pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd[ray]'")
 
 from ray.rllib.connectors.learner import AddOneTsToEpisodesAndTruncate
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from revd import REVD, Rollout, make_reward
-from revd.rllib.connector import IntrinsicRewardConnector
-from revd.rllib.options import Options
-from tests.support.rllib import BOX, DISCRETE, Environment
-
-WEIGHT, DECAY = 0.5, 0.1
-METHODS: list[tuple[str, dict[str, Any]]] = [
-    ("revd", {"k": 2}),
-    ("revd", {"k": 2, "boundary": "episode"}),
-    ("re3", {"k": 2}),
-    ("re3", {"k": 2, "boundary": "episode"}),
-    ("ride", {"k": 2}),
-]
-
-
-def connector(reward: Any = "revd", *, seed: int | None = 3, n_learners: int = 1, **options: Any) -> Any:
-    layout = {"n_runners": 2, "envs_per_runner": 1, "n_learners": n_learners}
-    params = {name: options.pop(name) for name in ("k", "boundary") if name in options}
-    chosen = Options(reward=reward, **{"weight": WEIGHT, "decay": DECAY, **options}, reward_params=params)
-    return IntrinsicRewardConnector(chosen, seed=seed, **layout)
-
-
-def environments() -> list[Environment]:
-    return [Environment(runner, 0, seed=runner) for runner in (1, 2)]
-
-
-def sampled(envs: list[Environment], batch: int) -> list[SingleAgentEpisode]:
-    """A batch in which episodes end, go on from the batch before, and go on into the next."""
-    long, short = envs[0].sample(9, ends=(2 + batch, 6)), envs[1].sample(6, ends=(4,) if batch else ())
-    return [*short, *long]
+from tests.support.rllib import (
+    BOX,
+    DECAY,
+    DISCRETE,
+    METHODS,
+    WEIGHT,
+    Environment,
+    connector,
+    environments,
+    paid,
+    sampled,
+)
 
 
 def logged(envs: list[Environment], start: list[int]) -> Rollout:
@@ -59,19 +41,6 @@ def logged(envs: list[Environment], start: list[int]) -> Rollout:
         dones=dones,
         lengths=np.array([len(part) for part in parts]),
     )
-
-
-def paid(envs: list[Environment], episodes: list[SingleAgentEpisode], env: int) -> list[float]:
-    """The rewards of one environment in order of time."""
-    own = [episode for episode in episodes if episode.id_.split(":")[1] == str(envs[env].runner)]
-    own.sort(key=lambda episode: (int(episode.id_.split(":")[3]), episode.t_started))
-    return [float(value) for episode in own for value in episode.get_rewards()]
-
-
-def types(value: Any) -> set[type]:
-    """Of a nested value and everything in it."""
-    inside = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return {type(value)}.union(*(types(entry) for entry in inside))
 
 
 @pytest.mark.parametrize(("name", "params"), METHODS, ids=lambda value: str(value))
@@ -126,41 +95,13 @@ def test_an_environment_that_pauses_goes_on() -> None:
     assert piece.reward.memory.running_lengths.tolist() == [2, 4]
 
 
-@pytest.mark.parametrize(("name", "params"), METHODS, ids=lambda value: str(value))
-def test_a_restored_connector_goes_on_where_the_other_stopped(name: str, params: dict[str, Any]) -> None:
-    envs, piece = environments(), connector(name, **params)
-    for batch in range(2):
-        piece(batch={}, episodes=sampled(envs, batch))
-    state = piece.get_state()
-    assert types(state) <= {dict, list, int, str, np.ndarray}
-    other = connector(name, seed=99, **params)
-    other.set_state(state)
-    assert other.get_state() is state
-    episodes = sampled(envs, 2)
-    copies = [episode.slice(slice(None)) for episode in episodes]
-    piece(batch={}, episodes=episodes)
-    other(batch={}, episodes=copies)
-    for mine, theirs in zip(episodes, copies, strict=True):
-        np.testing.assert_array_equal(mine.get_rewards(), theirs.get_rewards())
-    assert (other.rollouts, other.steps) == (piece.rollouts, piece.steps) == (3, 45)
-    # Back to the state of before, in the middle of training.
-    piece.set_state(state)
-    assert piece.rollouts == 2
-
-
-def test_a_state_before_the_first_batch_is_empty() -> None:
-    piece = connector()
-    assert piece.get_state() == {}
-    piece.set_state({})
-    assert piece.get_state() == {}
-
-
-def test_the_state_of_another_method_is_an_error() -> None:
-    envs, piece, other = environments(), connector("revd", k=2), connector("re3", k=2)
-    piece(batch={}, episodes=sampled(envs, 0))
-    other.set_state(piece.get_state())
-    with pytest.raises(ValueError, match="holds the state of REVD, this algorithm's reward is RE3"):
-        other(batch={}, episodes=sampled(envs, 1))
+def test_a_batch_too_short_for_k_says_what_to_raise() -> None:
+    message = (
+        r"k = 9 neighbours cannot be found in rollouts of n_steps = 9: .* raise train_batch_size_per_learner, or use "
+        r"fewer environments than 2: 2 env runner\(s\) with 1 each"
+    )
+    with pytest.raises(ValueError, match=message):
+        connector(k=9)(batch={}, episodes=sampled(environments(), 0))
 
 
 def test_the_weight_shrinks_with_every_step_of_all_learners() -> None:
@@ -192,12 +133,13 @@ def test_without_any_reward_the_share_is_zero() -> None:
     assert logger.peek(("default_policy", "exploration", "bonus_share")) == 0
 
 
-def test_an_instance_is_taken_as_it_is() -> None:
+def test_of_an_instance_a_copy_is_used() -> None:
     reward = REVD(BOX, DISCRETE, 2, k=2)
     env, piece = Environment(1, 0, seed=1), connector(reward, normalize="rms")
     piece(batch={}, episodes=env.sample(5))
-    assert piece.reward is reward
-    assert reward.config.normalize == "rms"
+    assert (piece.reward.config.k, piece.reward.config.normalize) == (2, "rms")
+    assert (int(piece.reward.calls), int(reward.calls)) == (1, 0)
+    assert reward.config.normalize == "none"
 
 
 def test_a_name_can_be_normalised() -> None:

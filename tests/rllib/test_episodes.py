@@ -36,6 +36,17 @@ def test_several_agents_are_an_error() -> None:
         to_columns([MultiAgentEpisode()], n_runners=1, envs_per_runner=1)
 
 
+@pytest.mark.parametrize("origin", [Origin(3, 0, 0), Origin(1, 2, 0)], ids=["runner", "environment"])
+def test_an_origin_outside_the_layout_is_named(origin: Origin) -> None:
+    (episode,) = Environment(origin.runner, origin.env, seed=0).sample(2)
+    message = (
+        rf"environment {origin.env} of env runner {origin.runner}, the reward was made for "
+        r"2 env runner\(s\) with 2 environment\(s\) each"
+    )
+    with pytest.raises(ValueError, match=message):
+        columns_of([episode])
+
+
 def test_a_rollout_holds_what_each_environment_did_in_order() -> None:
     envs = environments()
     batches = [[envs[0].sample(7, ends=(2, 5)), envs[1].sample(9), [], envs[3].sample(4, ends=(3,))]]
@@ -100,6 +111,48 @@ def test_episodes_of_lists_become_arrays() -> None:
     assert isinstance(rollout.next_observations, dict)
     assert rollout.observations["position"][:, 0, 0].tolist() == [0, 1, 2]
     assert rollout.next_observations["sign"][:, 0].tolist() == [1, 0, 1]
+
+
+def test_no_part_is_rounded_to_the_type_of_another() -> None:
+    env = Environment(0, 0, seed=0)
+    whole, fractions = env.sample(2, ends=(1,)), env.sample(2)
+    whole[0].rewards.data = np.array([1, 2])
+    fractions[0].rewards.data = np.array([0.25, 0.97])
+    columns = to_columns([*whole, *fractions], n_runners=1, envs_per_runner=1)
+    assert rewards_of(columns)[:, 0].tolist() == [1, 2, 0.25, 0.97]
+
+
+def lstm_parts(lookback: int) -> list[SingleAgentEpisode]:
+    """An episode cut in two, with the states of an LSTM beside the actions."""
+    episode = SingleAgentEpisode(id_=Origin(0, 0, 0).signed("x"), observation_space=BOX, action_space=DISCRETE)
+    episode.add_env_reset(observation=np.zeros(3, np.float32))
+    parts = []
+    for length in (4, 2):
+        for _ in range(length):
+            t = episode.t + 1
+            episode.add_env_step(
+                observation=np.full(3, t, np.float32),
+                action=np.int64(1),
+                reward=float(t),
+                extra_model_outputs={"state_out": {"h": np.full(2, t), "c": np.full(2, -t)}},
+            )
+        parts.append(episode)
+        episode = episode.cut(len_lookback_buffer=lookback)
+    return parts
+
+
+@pytest.mark.parametrize("lookback", [1, 3])
+def test_the_states_of_an_lstm_are_kept(lookback: int) -> None:
+    columns = to_columns(lstm_parts(lookback), n_runners=1, envs_per_runner=1)
+    _, changed = with_rewards(columns, np.arange(6, dtype=np.float32)[:, None])
+    changed.validate()
+    states = changed.extra_model_outputs["state_out"]
+    assert states.lookback == lookback
+    assert states.get()["h"][:, 0].tolist() == [5, 6]
+    assert states.data["c"][:, 0].tolist() == [-1, -2, -3, -4, -5, -6][-lookback - 2 :]
+    assert changed.get_rewards().tolist() == [4, 5]
+    assert changed.get_rewards(slice(-lookback, 0), neg_index_as_lookback=True).tolist() == [1, 2, 3, 4][-lookback:]
+    assert (changed.t_started, changed.t) == (4, 6)
 
 
 def test_changed_rewards_leave_the_episodes_themselves_alone() -> None:

@@ -15,17 +15,20 @@ import pytest
 pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd[ray]'")
 
 import ray
-from ray.rllib.algorithms.ppo import PPOConfig
+import torch
+from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.connectors.learner import general_advantage_estimation
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from revd import Rollout, make_reward
 from revd.rllib import with_intrinsic_reward
+from tests.support.rllib import bonus_state, ppo
 
 # Ray's own settings of its datasets, which it makes for learners in processes of their own.
 pytestmark = pytest.mark.filterwarnings("ignore:`use_[a-z0-9_]+` is deprecated:DeprecationWarning:ray.data.context")
 
+ROOT = Path(__file__).parents[2]
 WEIGHT = 0.5
 
 
@@ -37,16 +40,6 @@ def cluster() -> Iterator[None]:
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         yield
         ray.shutdown()
-
-
-def ppo(env: str, *, runners: int = 0, steps: int = 300) -> PPOConfig:
-    return (
-        PPOConfig()
-        .environment(env)
-        .env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
-        .training(train_batch_size_per_learner=steps, num_epochs=1, minibatch_size=100)
-        .debugging(seed=1, log_level="ERROR")
-    )
 
 
 class Witness(ConnectorV2):
@@ -78,9 +71,12 @@ class Tape:
 
     def columns(self) -> list[list[SingleAgentEpisode]]:
         """The samples since the last call, by environment."""
-        found = [[episode for episode in self.samples if episode.id_.split(":")[2] == str(env)] for env in (0, 1)]
-        self.samples = []
+        found, self.samples = by_environment(self.samples), []
         return found
+
+
+def by_environment(episodes: list[SingleAgentEpisode]) -> list[list[SingleAgentEpisode]]:
+    return [[episode for episode in episodes if episode.id_.split(":")[2] == str(env)] for env in (0, 1)]
 
 
 def naive_rollout(columns: list[list[SingleAgentEpisode]]) -> Rollout:
@@ -136,6 +132,8 @@ def test_gae_gets_extrinsic_plus_weighted_bonus(
         .learners(learner_connector=lambda *spaces: witness)
     )
     algorithm = with_intrinsic_reward(config, name, weight=WEIGHT, decay=0.0, **params).build_algo()
+    # A learner that is built already stays as it is, and pays once.
+    algorithm.learner_group.foreach_learner(lambda learner: learner.build())
     reference = None
     for _ in range(3):
         results = algorithm.train()
@@ -159,39 +157,63 @@ def test_gae_gets_extrinsic_plus_weighted_bonus(
 
 
 RESTORE = """
-import pickle, sys
-from ray.rllib.algorithms.algorithm import Algorithm
-algorithm = Algorithm.from_checkpoint(sys.argv[1])
-read = lambda: algorithm.learner_group.get_state("learner/intrinsic_reward")["learner"]["intrinsic_reward"]
-before = read()
+import copy, pickle, sys
+from revd.rllib import with_intrinsic_reward
+from tests.support.rllib import bonus_state, ppo
+kept = []
+config = ppo("CartPole-v1", seed=2).callbacks(on_sample_end=lambda samples, **_: kept.extend(copy.deepcopy(samples)))
+algorithm = with_intrinsic_reward(config, "revd").build_algo()
+algorithm.restore_from_path(sys.argv[1])
 numbers = algorithm.train()["learners"]["default_policy"]["exploration"]
 with open(sys.argv[2], "wb") as file:
-    pickle.dump((before, numbers["bonus_mean"], read()["rollouts"]), file)
+    pickle.dump((kept, numbers["bonus_mean"], bonus_state(algorithm)), file)
 """
 
 
 def test_a_checkpoint_goes_on_in_a_new_process(tmp_path: Path) -> None:
-    algorithm = with_intrinsic_reward(ppo("CartPole-v1"), "revd", boundary="episode").build_algo()
+    algorithm = with_intrinsic_reward(ppo("CartPole-v1"), "revd").build_algo()
     for _ in range(2):
         algorithm.train()
     algorithm.save_to_path(tmp_path / "checkpoint")
-    state = bonus_state(algorithm)
-    algorithm.train()
-    assert differing(state, bonus_state(algorithm))
-    algorithm.restore_from_path(tmp_path / "checkpoint")
-    assert differing(state, bonus_state(algorithm)) == []
+    saved = bonus_state(algorithm)
     algorithm.stop()
     address = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
     command = [sys.executable, "-W", "ignore", "-c", RESTORE, tmp_path / "checkpoint", tmp_path / "result"]
-    subprocess.run(command, env={**os.environ, **address}, check=True, capture_output=True)
-    restored, bonus_mean, rollouts = pickle.loads((tmp_path / "result").read_bytes())
-    assert differing(state, restored) == []
-    assert any(name.startswith("encoder") for name in state["reward"])
-    assert state["reward"]["memory.previous_lengths"].min() > 0
-    assert {**restored, "reward": None} == {**state, "reward": None}
-    # The previous episodes are there: a reward without any would pay nothing for the first ones.
+    subprocess.run(command, env={**os.environ, **address}, check=True, capture_output=True, cwd=ROOT)
+    episodes, bonus_mean, state = pickle.loads((tmp_path / "result").read_bytes())
+    # Its own seed would have drawn another encoder, and without a previous segment the first batch is paid nothing.
+    columns = by_environment(episodes)
+    first = columns[0][0]
+    reference = make_reward("revd", first.observation_space, first.action_space, n_envs=2, seed=2)
+    fresh = reference.state_dict()
+    encoder = [name for name in saved["reward"] if name.startswith("encoder")]
+    assert any(not np.array_equal(fresh[name], saved["reward"][name]) for name in encoder)
+    assert all(np.array_equal(state["reward"][name], saved["reward"][name]) for name in encoder)
+    reference.load_state_dict({name: torch.as_tensor(values) for name, values in saved["reward"].items()})
+    rollout = naive_rollout(columns)
+    bonus = reference.compute(rollout).numpy()
+    np.testing.assert_allclose(bonus_mean, bonus[rollout.valid.numpy()].mean(), rtol=1e-5)
     assert bonus_mean > 0
-    assert (state["rollouts"], rollouts) == (2, 3)
+    assert (saved["rollouts"], state["rollouts"]) == (2, 3)
+
+
+def test_an_algorithm_goes_back_to_its_checkpoints(tmp_path: Path) -> None:
+    algorithm = with_intrinsic_reward(ppo("CartPole-v1"), "revd", boundary="episode").build_algo()
+    start, middle = algorithm.save_to_path(tmp_path / "start"), tmp_path / "middle"
+    algorithm.train()
+    algorithm.save_to_path(middle)
+    state = bonus_state(algorithm)
+    algorithm.train()
+    assert differing(state, bonus_state(algorithm))
+    algorithm.restore_from_path(middle)
+    assert differing(state, bonus_state(algorithm)) == []
+    algorithm.restore_from_path(start)
+    assert bonus_state(algorithm) == {}
+    algorithm.stop()
+    restored = Algorithm.from_checkpoint(middle)
+    assert differing(state, bonus_state(restored)) == []
+    assert bonus_state(restored)["running"] == state["running"]
+    restored.stop()
 
 
 def test_every_environment_of_two_env_runners_has_its_column() -> None:
@@ -227,11 +249,6 @@ def test_each_of_two_learners_has_its_own_memory(tmp_path: Path) -> None:
     algorithm.restore_from_path(algorithm.save_to_path(tmp_path))
     assert [differing(first, state) for state in states()] == [[], []]
     algorithm.stop()
-
-
-def bonus_state(algorithm: Any) -> dict[str, Any]:
-    state: dict[str, Any] = algorithm.learner_group.get_state("learner/intrinsic_reward")["learner"]["intrinsic_reward"]
-    return state
 
 
 def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """A backend that trains nothing: its runs write what real ones would, and earn what a function says."""
 
 import csv
+import json
 
 from revd.experiments.rundir import EPISODE_COLUMNS, RunDirectory, Status
 
@@ -12,13 +13,16 @@ class FakeBackend:
     Starts runs that go on by so many tenths whenever `advance` is called, or to their end at once.
 
     `earns(config, part)` is the return of the one episode that ends in a tenth, None for no episode. A run of which
-    `breaks(config)` gives a text fails with it after three tenths.
+    `breaks(config)` gives a text fails with it after three tenths. Runs go on from their last checkpoint, which they
+    take after every `checkpoints` tenths; what they earn from there on is more by `luck` for each session before.
     """
 
-    def __init__(self, earns, *, breaks=lambda config: None, at_once=False):
+    def __init__(self, earns, *, breaks=lambda config: None, at_once=False, checkpoints=1, luck=0.0):
         self.earns = earns
         self.breaks = breaks
         self.at_once = at_once
+        self.checkpoints = checkpoints
+        self.luck = luck
         self.started = []
         self.attempts = []
 
@@ -48,8 +52,11 @@ class FakeAttempt:
         self.directory = RunDirectory(config.directory)
         self.directory.open(config)
         earlier = self.directory.read_status()
-        self.done = 0 if earlier is None else earlier.steps * PARTS // config.steps
+        reached = 0 if earlier is None else earlier.steps * PARTS // config.steps
+        self.done = reached // backend.checkpoints * backend.checkpoints
+        self.returns = {part: value for part, value in self._read_episodes().items() if part <= self.done}
         self.directory.start(config, resolved={"method": config.method}, steps=self._steps)
+        self.sessions = len(json.loads(self.directory.run.read_text()).get("resumed", []))
         self.running = True
         self._write_episodes()
 
@@ -57,14 +64,27 @@ class FakeAttempt:
     def _steps(self):
         return self.config.steps * self.done // PARTS
 
+    def _read_episodes(self):
+        if not self.directory.episodes.exists():
+            return {}
+        with self.directory.episodes.open(newline="") as file:
+            rows = list(csv.reader(file))[1:]
+        return {round(float(row[0]) * PARTS / self.config.steps): float(row[1]) for row in rows}
+
     def _write_episodes(self):
         with self.directory.episodes.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(EPISODE_COLUMNS)
-            for part in range(1, self.done + 1):
-                earned = self.backend.earns(self.config, part)
-                if earned is not None:
-                    rows.writerow([part * self.config.steps / PARTS, earned, 5, 0])
+            for part, earned in self.returns.items():
+                rows.writerow([part * self.config.steps / PARTS, earned, 5, 0])
+
+    def _play(self, until):
+        for part in range(self.done + 1, until + 1):
+            earned = self.backend.earns(self.config, part)
+            if earned is not None:
+                self.returns[part] = earned + self.backend.luck * self.sessions
+        self.done = until
+        self._write_episodes()
 
     def _say(self, state, error=None):
         status = Status(state=state, steps=self._steps, total_steps=self.config.steps, error=error)
@@ -75,9 +95,8 @@ class FakeAttempt:
         error = self.backend.breaks(self.config)
         if not self.running:
             return
-        self.done = min(self.done + parts, 3 if error else PARTS)
-        self._write_episodes()
-        if error and self.done == 3:
+        self._play(max(min(self.done + parts, 3 if error else PARTS), self.done))
+        if error and self.done >= 3:
             self._say("failed", error)
         else:
             self._say("finished" if self.done == PARTS else "running")

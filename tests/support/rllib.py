@@ -1,15 +1,43 @@
-"""Hand-made episodes of RLlib, as an env runner would return them."""
+"""Hand-made episodes of RLlib, as an env runner would return them, and a small PPO."""
 
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
+from revd.rllib.connector import IntrinsicRewardConnector
 from revd.rllib.episodes import Origin
+from revd.rllib.options import Options
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 DISCRETE = spaces.Discrete(4)
+WEIGHT, DECAY = 0.5, 0.1
+#: Rewards, and what is passed to `connector` for them.
+METHODS: list[tuple[str, dict[str, Any]]] = [
+    ("revd", {"k": 2}),
+    ("revd", {"k": 2, "boundary": "episode"}),
+    ("re3", {"k": 2}),
+    ("re3", {"k": 2, "boundary": "episode"}),
+    ("ride", {"k": 2}),
+]
+
+
+def ppo(env: str, *, runners: int = 0, steps: int = 300, seed: int = 1) -> PPOConfig:
+    return (
+        PPOConfig()
+        .environment(env)
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
+        .training(train_batch_size_per_learner=steps, num_epochs=1, minibatch_size=100)
+        .debugging(seed=seed, log_level="ERROR")
+    )
+
+
+def bonus_state(algorithm: Any) -> dict[str, Any]:
+    """What a checkpoint holds of the bonus."""
+    state: dict[str, Any] = algorithm.learner_group.get_state("learner/intrinsic_reward")["learner"]["intrinsic_reward"]
+    return state
 
 
 class Environment:
@@ -56,3 +84,29 @@ class Environment:
 
     def _observe(self, before: Any) -> Any:
         return (before + self.rng.normal(size=3)).astype(np.float32)
+
+
+def connector(
+    reward: Any = "revd", *, seed: int | None = 3, n_runners: int = 2, n_learners: int = 1, **options: Any
+) -> Any:
+    layout = {"n_runners": n_runners, "envs_per_runner": 1, "n_learners": n_learners}
+    params = {name: options.pop(name) for name in ("k", "boundary") if name in options}
+    chosen = Options(reward=reward, **{"weight": WEIGHT, "decay": DECAY, **options}, reward_params=params)
+    return IntrinsicRewardConnector(chosen, seed=seed, **layout)
+
+
+def environments() -> list[Environment]:
+    return [Environment(runner, 0, seed=runner) for runner in (1, 2)]
+
+
+def sampled(envs: list[Environment], batch: int) -> list[SingleAgentEpisode]:
+    """A batch in which episodes end, go on from the batch before, and go on into the next."""
+    long, short = envs[0].sample(9, ends=(2 + batch, 6)), envs[1].sample(6, ends=(4,) if batch else ())
+    return [*short, *long]
+
+
+def paid(envs: list[Environment], episodes: list[SingleAgentEpisode], env: int) -> list[float]:
+    """The rewards of one environment in order of time."""
+    own = [episode for episode in episodes if episode.id_.split(":")[1] == str(envs[env].runner)]
+    own.sort(key=lambda episode: (int(episode.id_.split(":")[3]), episode.t_started))
+    return [float(value) for episode in own for value in episode.get_rewards()]

@@ -1,0 +1,43 @@
+"""Searches whose runs are fake."""
+
+import math
+import os
+from dataclasses import replace
+from unittest import mock
+
+from revd.experiments.config import TrainConfig
+from revd.experiments.tuning.config import TuneConfig
+from revd.experiments.tuning.driver import tune
+from revd.experiments.tuning.parameters import make_space
+from tests.support.fake_runs import FakeBackend
+
+TRAINING = TrainConfig(task="CartPole-v1", steps=1000, n_envs=2)
+SPACE = make_space(TRAINING, ["weight", "k=1:15"])
+
+
+def earns(config, part):
+    """Best at a weight of 1, and the better the longer it goes on."""
+    return part - 5 * abs(math.log10(config.weight)) + config.seed
+
+
+def search(path, space=SPACE, **settings):
+    return TuneConfig(training=replace(TRAINING, output=path), space=space, **{"trials": 8, **settings})
+
+
+def run(config, *, backend=None, parts=1, looks=math.inf):
+    """Search with fake runs that go on by so many parts between two looks; interrupted after so many looks."""
+    backend = backend or FakeBackend(earns)
+    seen = []
+
+    def watch(records):
+        seen.append(records)
+        if len(seen) > looks:
+            raise KeyboardInterrupt
+        backend.advance(parts)
+
+    # No power is cut here, and to wait for thousands of small files takes most of the time.
+    with mock.patch.object(os, "fsync"):
+        try:
+            return tune(config, watch=watch, backend=backend, interval=0)
+        except KeyboardInterrupt:
+            return None
