@@ -18,6 +18,9 @@ from revd.experiments.tuning.config import Metric, TuneConfig
 from revd.experiments.tuning.parameters import make_space
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from revd.experiments.launchers.attempts import Backend
     from revd.experiments.tuning.records import TrialRecord
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/tune-ALGO-REWARD)")
@@ -63,31 +66,42 @@ class TuneCommand(TrainCommand):
         """Search, show the result, and say how to repeat the best trial."""
         require_optuna()
         config = self.tuning()
+        placed = self.where.open()
         console = Console()
+        from revd.experiments.tuning.directory import SearchDirectory
         from revd.experiments.tuning.display import space_table
 
+        SearchDirectory(config.directory).open(config)
         console.print(space_table(config.space))
         print_line(console, _size(config))
         if self.dry_run:
             print_line(console, "Nothing was started.")
             return
-        _show(console, config, self._tune(console, config))
+        records = self._tune(console, config, placed)
+        _show(console, config, records)
+        _show_best(console, config, records)
 
-    def _tune(self, console: Console, config: TuneConfig) -> "list[TrialRecord]":
+    def _tune(
+        self, console: Console, config: TuneConfig, placed: "AbstractContextManager[Backend]"
+    ) -> "list[TrialRecord]":
         from revd.experiments.tuning.display import watching_trials
         from revd.experiments.tuning.driver import SearchFailedError, tune
 
-        cores = int(self.where.cpus_per_run) if self.where.launcher == "ray" else available_cores() // config.jobs
+        on_cluster = self.where.launcher == "ray"
+        cores = int(self.where.cpus_per_run) if on_cluster else available_cores() // config.jobs
         beside_others = replace(config, training=with_cores(config.training, cores))
         try:
-            with self.where.open() as backend, watching_trials(console, config) as watch:
-                return tune(beside_others, watch=watch, backend=backend)
+            with placed as backend, watching_trials(console, config) as watch:
+                return tune(beside_others, watch=watch, backend=backend if on_cluster else None)
         except SearchFailedError as error:
+            _show(console, config, error.records)
             print(f"revd: {error}", file=sys.stderr)
             sys.exit(EXIT_FAILED)
 
     def tuning(self) -> TuneConfig:
         """The search that was asked for."""
+        if self.jobs < 0:
+            raise ValueError(f"jobs must be at least 0, which is one for each core, got {self.jobs}")
         training = self.config()
         return TuneConfig(
             training=training,
@@ -110,23 +124,39 @@ def require_optuna() -> None:
 def _size(config: TuneConfig) -> str:
     training, runs = config.training, config.trials * config.seeds
     return (
-        f"{config.trials} trials of {training.method} on {training.task}, {runs:,} runs of {training.steps:,} steps in "
-        f"all, {config.jobs} at a time, into {config.directory}"
+        f"{_counted(config.trials, 'trial')} of {training.method} on {training.task}, {_counted(runs, 'run')} of "
+        f"{training.steps:,} steps in all, {config.jobs} at a time, into {config.directory}"
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
     from revd.experiments.tuning.directory import SearchDirectory
     from revd.experiments.tuning.display import summary, trials_table
-    from revd.experiments.tuning.parameters import with_values
-    from revd.experiments.tuning.records import best
 
     directory = SearchDirectory(config.directory)
     console.print(trials_table(records, caption=summary(records, trials=config.trials)))
     print_line(console, f"Table: {directory.results}; runs: {directory.trials}")
+    failed = sum(one.state == "failed" for one in records)
+    if failed:
+        print_line(
+            console,
+            f"{_counted(failed, 'trial')} failed (see {directory.trials}/*/*/log.txt); the same command goes on with "
+            f"{'it' if failed == 1 else 'them'}, from the last checkpoint",
+        )
+
+
+def _show_best(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
+    from revd.experiments.tuning.parameters import with_values
+    from revd.experiments.tuning.records import best
+
     first = best(records)
     if first is None:
         print("revd: no trial has finished, so there is no best one", file=sys.stderr)
         sys.exit(EXIT_FAILED)
     training = with_values(config.training, config.space, first.values)
-    print_line(console, f"The best again: {replace(training, output=directory.path / 'best').command()}")
+    seeds = "" if config.seeds == 1 else f", with the first of its {config.seeds} seeds"
+    print_line(console, f"The best again{seeds}: {replace(training, output=config.directory / 'best').command()}")

@@ -1,3 +1,6 @@
+import errno
+import os
+
 import pytest
 from rich.console import Console
 
@@ -22,7 +25,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def backend(monkeypatch):
     found = FakeBackend(lambda config, part: part + config.weight, at_once=True)
-    monkeypatch.setattr("revd.experiments.launchers.LocalBackend", lambda: found)
+    monkeypatch.setattr("revd.experiments.tuning.driver.LocalBackend", lambda worker: found)
     return found
 
 
@@ -65,42 +68,85 @@ def test_a_search_without_a_result_has_failed(capsys, backend):
     backend.breaks = lambda config: "environment 0 broke"
     code, said = failing([*CART_POLE, "--trials", "2", "--jobs", "2"], capsys)
     assert (code, said) == (1, "revd: no trial has finished, so there is no best one\n")
+    backend.breaks = lambda config: None
+    cli.main([*CART_POLE, "--trials", "2", "--jobs", "2"])
+    assert "2 of 2 trials ended · best" in capsys.readouterr().out
 
 
-def test_a_search_that_breaks_off_has_failed(capsys, backend):
+def test_a_search_that_breaks_off_shows_how_far_it_was(capsys, backend):
     backend.breaks = lambda config: "environment 0 broke"
-    code, said = failing([*CART_POLE, "--trials", "9", "--jobs", "9", "--retries", "0"], capsys)
+    with pytest.raises(SystemExit) as error:
+        cli.main([*CART_POLE, "--trials", "9", "--jobs", "9", "--retries", "0", "--output", "here"])
+    assert error.value.code == 1
+    text = capsys.readouterr()
+    assert text.err.startswith("revd: 5 trials failed one after the other, the last one: environment 0 broke;")
+    assert text.out.count("│ failed: environment 0 broke") == 9
+    assert "9 trials failed (see here/trials/*/*/log.txt); the same command goes on with them" in text.out
+
+
+def test_a_full_disk_is_no_wrong_use(capsys, backend, monkeypatch):
+    def fsync(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("study.journal"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    code, said = failing([*CART_POLE, "--output", "here"], capsys)
     assert code == 1
-    assert said.startswith("revd: 5 trials failed one after the other, the last one: environment 0 broke;")
+    assert said == (
+        "revd: the disk of 'here' is full: [Errno 28] No space left on device: 'here/study.journal'; "
+        "once there is room, the same command goes on\n"
+    )
 
 
 def test_some_failures_are_part_of_a_search(capsys, backend):
     backend.breaks = lambda config: "environment 0 broke" if config.weight > 0.1 else None
-    cli.main([*CART_POLE, "--trials", "4", "--jobs", "4", "--retries", "0", "--search", "weight=0.09,0.2"])
-    assert "failed: environment 0 broke" in capsys.readouterr().out
+    cli.main([*CART_POLE, "--trials", "2", "--jobs", "4", "--retries", "0", "--search", "weight=0.09,0.2"])
+    text = capsys.readouterr().out
+    assert "failed: environment 0 broke" in text
+    assert "1 trial failed (see runs/CartPole-v1/tune-ppo-revd/trials/*/*/log.txt); the same command goes on" in text
 
 
+def test_of_several_seeds_the_best_command_has_the_first(capsys, backend):
+    cli.main([*CART_POLE, "--trials", "1", "--seeds", "2", "--jobs", "4", "--seed", "3"])
+    text = capsys.readouterr().out
+    assert "1 trial of PPO+REVD on CartPole-v1, 2 runs of" in text
+    assert "The best again, with the first of its 2 seeds: revd train --task CartPole-v1 --seed 3 " in text
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--search", "wight"], "unknown parameter to search 'wight'; did you mean 'weight'"),
         (["--trials", "0"], "trials must be at least 1, got 0"),
+        (["--search", "k=3,5"], "trials must be at most 2, the points of the space, got 20"),
+        (["--jobs", "-1"], "jobs must be at least 0, which is one for each core, got -1"),
         (["--cpus-per-run", "2"], "are for launcher 'ray'"),
         (["--preset", "paper"], "preset 'paper' covers the tasks"),
     ],
 )
-def test_wrong_use(capsys, flags, message):
-    code, said = failing([*CART_POLE, *flags], capsys)
+def test_wrong_use(capsys, tmp_path, flags, dry, message):
+    code, said = failing([*CART_POLE, *flags, *dry], capsys)
     assert code == 2
     assert message in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_refuses_another_search(capsys, backend):
+    cli.main([*CART_POLE, "--trials", "1"])
+    code, said = failing([*CART_POLE, "--trials", "1", "--metric", "mean", "--dry-run"], capsys)
+    assert code == 2
+    assert "already holds another search (metric is 'final' there and 'mean' here)" in said
 
 
 def test_presets_are_searched_around(capsys):
     pytest.importorskip("ale_py", reason="games come with an extra")
-    cli.main(["tune", "--task", "atari/space-invaders", "--preset", "paper", "--search", "k", "n_steps", "--dry-run"])
+    cli.main(
+        ["tune", "--task", "atari/space-invaders", "--preset", "paper", "--search", "k", "n_steps=64,512", "--dry-run"]
+    )
     text = capsys.readouterr().out
-    assert "│ k         │ 1:15:log       │ 5   │" in text
-    assert "│ n_steps   │ 64,128,256,512 │ 256 │" in text
+    assert "│ k         │ 1:15:log │ 5   │" in text
+    assert "│ n_steps   │ 64,512   │ 256 │" in text
     assert "20 runs of 10,000,000 steps" in text
 
 

@@ -8,9 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 from revd import cli
+from revd.experiments import lease
+from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.rundir import RunDirectory
+from revd.experiments.tuning.config import TuneConfig
+from revd.experiments.tuning.driver import tune
+from revd.experiments.tuning.parameters import make_space
 
 TRIALS = 3
 
@@ -50,3 +56,22 @@ def test_a_search_whose_driver_is_killed_goes_on(tmp_path, capsys, monkeypatch):
     assert [row["rank"] for row in rows] == ["1", "2", "3"]
     (again,) = [line for line in text.splitlines() if line.startswith("The best again: ")]
     assert f"--reward-params k={rows[0]['k']}" in again
+
+
+def test_a_worker_of_a_killed_driver_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "BEAT", 0.1)
+    training = TrainConfig(
+        task="CartPole-v1", steps=256, n_envs=2, output=tmp_path, algo_params=Parameters(n_steps=64, batch_size=64)
+    )
+    config = TuneConfig(training=training, space=make_space(training), trials=1, retries=0)
+    directory = RunDirectory(tmp_path / "trials/0000/seed0")
+
+    with ExitStack() as slow_to_die:
+        slow_to_die.enter_context(directory.locked())
+
+        def watch(records):
+            if directory.log.exists() and "it is tried again" in directory.log.read_text():
+                slow_to_die.close()
+
+        (record,) = tune(config, watch=watch)
+    assert record.state == "finished"

@@ -47,6 +47,7 @@ def test_dimensions_are_read_as_the_parameter_needs_them(text, like, expected):
         ("1:2.5", 3, r"expected integers, as the present value 3 is one, got '1:2.5'"),
         ("0:1", True, r"expected A,B,C, since the present value True is no number"),
         ("a:b", "rollout", r"expected A,B,C"),
+        ("episode", "rollout", r"^expected A,B,C, since the present value 'rollout' is no number, got 'episode'"),
         ("3,3", 3, r"at least two different values, got 3,3"),
         ("[1],[2]", None, r"must be a finite number, true, false, null or text, got \[1\]"),
         ("NaN,1", 0.1, r"must be a finite number, true, false, null or text, got nan"),
@@ -119,6 +120,12 @@ def test_without_words_the_weight_is_searched():
         ("revd", ["alpha=0.5:1.5"], r"search 'alpha=0.5:1.5': alpha must be .*1.5"),
         ("revd", ["weight=-1:1"], r"search 'weight=-1.0:1.0': weight must be a finite number of at least 0"),
         ("revd", ["boundary=rollout,game"], r"boundary must be 'rollout' or 'episode', got 'game'"),
+        ("revd", ["network"], r"search needs values for 'network': network=A,B,C$"),
+        ("revd", ["learning_rate=-1:1"], r"search 'learning_rate=-1.0:1.0': Invalid learning rate: -1"),
+        ("revd", ["batch_size=0,64"], r"search 'batch_size=0,64': "),
+        ("revd", ["k=3,300"], r"search 'k=3,300': "),
+        ("revd", [f"n_steps=64:{10**15}"], r"search 'n_steps=64:1000000000000000': Unable to allocate"),
+        ("revd", ["n_envs=0,2"], r"search 'n_envs=0,2': n_envs must be"),
         ("revd", ["k=a:b"], r"search 'k=a:b': the ends of a range must be numbers"),
         ("ride", ["learning_rate"], r"both the reward and the algorithm have 'learning_rate': search reward.learning"),
         ("none", [], r"reward 'none' has no weight to search; say what to search, such as --search learning_rate"),
@@ -163,6 +170,16 @@ def test_what_is_wrong_with_the_training_shows_at_once():
 def test_wrong_searches_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         TuneConfig(training=CART_POLE, space=(), **wrong)
+
+
+@pytest.mark.parametrize(("words", "points"), [(["k=1:4", "boundary=rollout,episode"], 8), (["k=3,5"], 2)])
+def test_a_space_must_have_room_for_all_trials(words, points):
+    space = make_space(CART_POLE, words)
+    TuneConfig(training=CART_POLE, space=space, trials=points)
+    message = f"trials must be at most {points}, the points of the space, got {points + 1}"
+    with pytest.raises(ValueError, match=message):
+        TuneConfig(training=CART_POLE, space=space, trials=points + 1)
+    TuneConfig(training=CART_POLE, space=make_space(CART_POLE, [*words, "weight"]), trials=1000)
 
 
 def test_a_search_has_a_place_of_its_own():

@@ -1,6 +1,7 @@
 """What one search is, as data. Imports no framework, so that the command line answers at once."""
 
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -42,6 +43,9 @@ class TuneConfig:
                 raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}")
         if self.metric not in get_args(Metric):
             raise ValueError(unknown_name("metric", self.metric, get_args(Metric)))
+        points = prod(axis.dimension.points for axis in self.space)
+        if self.space and self.trials > points:
+            raise ValueError(f"trials must be at most {points}, the points of the space, got {self.trials}")
 
     @property
     def search(self) -> dict[str, str]:

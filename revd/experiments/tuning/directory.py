@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from revd.atomicfile import leftovers
 from revd.experiments.config import TrainConfig
 from revd.experiments.rundir import RunDirectory, write_json
 from revd.experiments.tuning.config import TuneConfig
+
+#: What a run says that was not stopped by the user.
+PRUNED = "stopped by the search: other trials did better"
 
 
 class SearchDirectory:
@@ -30,6 +33,11 @@ class SearchDirectory:
             raise FileExistsError(f"output {str(self.path)!r} is a file; it must be a directory")
         if RunDirectory(self.path).config.exists():
             raise FileExistsError(f"output {str(self.path)!r} holds a run, and no search; choose another --output")
+        if self.journal.exists() and not self.description.exists():
+            raise FileExistsError(
+                f"{str(self.journal)!r} holds trials, but {self.description.name} beside it, which says what was "
+                "searched, is gone; put it back, or choose another directory with --output"
+            )
         differences = self._differences(config)
         if differences:
             raise FileExistsError(
@@ -45,7 +53,8 @@ class SearchDirectory:
             self.open(config)
             for path in leftovers(self.path):
                 path.unlink()
-            write_json(self.description, _describe(config))
+            with naming(self.description):
+                write_json(self.description, _describe(config))
             yield
 
     def runs(self, number: int, training: TrainConfig, seeds: int) -> list[TrainConfig]:
@@ -81,6 +90,25 @@ class SearchDirectory:
             for name in {**search, **here}
             if search.get(name) != here.get(name)
         ]
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have errors name the file that was to be written: the system does not, or knows a temporary name."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def note_pruned(directory: RunDirectory) -> None:
+    """Say in a run that was stopped why it was; left undone if that cannot be written, since the table says it too."""
+    status = directory.read_status()
+    if status is None or status.state == "finished":
+        return
+    with suppress(OSError, ValueError), directory.locked(patience=None):
+        directory.finish(replace(status, state="interrupted", error=PRUNED))
 
 
 def _describe(config: TuneConfig) -> dict[str, Any]:

@@ -131,7 +131,8 @@ def _axis(word: str, known: Mapping[str, Parameter]) -> Axis:
         raise ValueError(unknown_name("parameter to search", name, short, listed=60))
     parameter = known[name]
     if not equals and parameter.key not in USUAL:
-        raise ValueError(f"search needs values for {name!r}: {name}=LOW:HIGH, {name}=LOW:HIGH:log or {name}=A,B,C")
+        ranges = "" if isinstance(parameter.present, bool | str) else f"{name}=LOW:HIGH, {name}=LOW:HIGH:log or "
+        raise ValueError(f"search needs values for {name!r}: {ranges}{name}=A,B,C")
     try:
         dimension = parse_dimension(values if equals else USUAL[parameter.key], like=parameter.present)
     except ValueError as error:
@@ -140,12 +141,13 @@ def _axis(word: str, known: Mapping[str, Parameter]) -> Axis:
 
 
 def _check(config: TrainConfig, axis: Axis) -> None:
-    from revd.rewards import check_parameters
+    """Build the training at each end; a config itself knows which values the fields of the bonus may have."""
+    from revd.experiments.run import prepare
 
     for value in axis.dimension.ends:
         try:
             changed = axis.parameter.set_in(config, value)
-            if changed.reward != NO_REWARD:
-                check_parameters(changed.reward, changed.reward_params)
-        except ValueError as error:
+            if axis.parameter.place not in _OF_THE_BONUS:
+                prepare(replace(changed, device="cpu")).close()
+        except (ValueError, MemoryError) as error:
             raise ValueError(f"search {str(axis)!r}: {error}") from error

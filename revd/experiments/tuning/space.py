@@ -66,6 +66,11 @@ class Range:
         """Both ends: if they are valid for a parameter, what lies between them is."""
         return self.low, self.high
 
+    @property
+    def points(self) -> float:
+        """How many values there are."""
+        return self.high - self.low + 1 if isinstance(self.low, int) else math.inf
+
     def holds(self, value: object) -> bool:
         """Whether a search could come to this value."""
         fits = isinstance(value, int if isinstance(self.low, int) else int | float) and not isinstance(value, bool)
@@ -107,6 +112,11 @@ class Choices:
         """All of them: the one says nothing about the other."""
         return self.values
 
+    @property
+    def points(self) -> float:
+        """How many there are."""
+        return len(self.values)
+
     def holds(self, value: object) -> bool:
         """Whether it is one of them."""
         return value in self.values
@@ -138,12 +148,12 @@ def parse_dimension(text: str, *, like: object) -> Dimension:
     """
     if "," in text:
         return Choices(tuple(_value(part) for part in text.split(",")))
+    if isinstance(like, bool | str):
+        raise ValueError(f"expected A,B,C, since the present value {like!r} is no number, got {text!r}")
     low, colon, rest = text.partition(":")
     high, _, scale = rest.partition(":")
     if not colon or scale not in ("", LOG):
         raise ValueError(f"expected LOW:HIGH, LOW:HIGH:log or A,B,C, got {text!r}")
-    if isinstance(like, bool | str):
-        raise ValueError(f"expected A,B,C, since the present value {like!r} is no number, got {text!r}")
     ends = _number(low), _number(high)
     whole = all(isinstance(end, int) for end in ends)
     if isinstance(like, int) and not whole:
