@@ -92,7 +92,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
 
     def _begin(self) -> None:
         """Work on the policy as it is."""
-        networks = self.policy if self._recorder is None else networks_of(self.policy)
+        networks = networks_of(self.policy)
         self._acting = Acting(self.policy, networks, self._buffer, self._recorder)
         self._update = Update(self.policy, networks, self._buffer, self._recorder)
         self._overlapped: OverlappedRollouts | None = None

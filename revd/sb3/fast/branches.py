@@ -1,10 +1,13 @@
-"""A policy of SB3's on a GPU in few kernels: the critic beside the actor, and discrete actions without detours."""
+"""A policy of SB3's with less to do: frames are scaled once, and on a GPU the critic runs beside the actor."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.distributions import CategoricalDistribution, Distribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import preprocess_obs
@@ -25,22 +28,27 @@ class Networks(Protocol):
 
 
 def networks_of(policy: ActorCriticPolicy) -> Networks:
-    """The policy itself, or the same in fewer kernels where it is on a GPU and as SB3 wrote it."""
+    """The policy itself, or the same with less to do where its parts are put together as SB3 does it."""
     unchanged = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _UNCHANGED)
-    return Branches(policy) if unchanged and policy.device.type == "cuda" else policy
+    on_gpu = policy.device.type == "cuda"
+    simple = isinstance(policy.observation_space, spaces.Box) and not policy.use_sde
+    return Branches(policy) if unchanged and simple and (on_gpu or not policy.share_features_extractor) else policy
 
 
 class Branches:
     """A policy's `forward` and `evaluate_actions`.
 
-    Where actor and critic share nothing, the critic runs on a stream of its own, and autograd goes back on the streams
-    of the way there. Actions of a Discrete space are drawn and rated by `Choices`.
+    Where actor and critic share nothing, SB3 scales the frames for each of them, and we once. On a GPU the critic then
+    runs on a stream of its own, and autograd goes back on the streams of the way there; actions of a Discrete space are
+    drawn and rated by `Choices`. On a CPU all numbers are SB3's to the last bit.
     """
 
     def __init__(self, policy: ActorCriticPolicy) -> None:
+        on_gpu = policy.device.type == "cuda"
         self._policy = policy
-        self._side = None if policy.share_features_extractor else torch.cuda.Stream(policy.device)
-        self._discrete = type(policy.action_dist) is CategoricalDistribution
+        self._separate = not policy.share_features_extractor
+        self._side = torch.cuda.Stream(policy.device) if on_gpu and self._separate else None
+        self._discrete = on_gpu and type(policy.action_dist) is CategoricalDistribution
 
     def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Actions, values and log-probabilities."""
@@ -67,15 +75,24 @@ class Branches:
         policy = self._policy
         seen = preprocess_obs(obs, policy.observation_space, normalize_images=policy.normalize_images)
         assert isinstance(seen, Tensor)
-        if self._side is None:
+        if not self._separate:
             latent, latent_of_value = policy.mlp_extractor(policy.features_extractor(seen))
             return latent, policy.value_net(latent_of_value)
-        self._side.wait_stream(torch.cuda.current_stream(policy.device))
+        with self._beside(seen):
+            values = policy.value_net(policy.mlp_extractor.forward_critic(policy.vf_features_extractor(seen)))
+        return policy.mlp_extractor.forward_actor(policy.pi_features_extractor(seen)), values
+
+    @contextmanager
+    def _beside(self, seen: Tensor) -> Iterator[None]:
+        """On the side stream, if there is one, from where `seen` is ready."""
+        if self._side is None:
+            yield
+            return
+        self._side.wait_stream(torch.cuda.current_stream(self._policy.device))
         # Neither stream may be given the other's memory while it is read.
         seen.record_stream(self._side)
         with torch.cuda.stream(self._side):
-            values = policy.value_net(policy.mlp_extractor.forward_critic(policy.vf_features_extractor(seen)))
-        return policy.mlp_extractor.forward_actor(policy.pi_features_extractor(seen)), values
+            yield
 
     def _joined(self, values: Tensor) -> Tensor:
         if self._side is not None:

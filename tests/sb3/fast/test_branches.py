@@ -1,13 +1,18 @@
-"""Discrete actions in few kernels, against torch's own distribution; the streams are tested in test_cuda.py."""
+"""Discrete actions in few kernels, against torch's own distribution; frames scaled once. Streams: test_cuda.py."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pytest
 import torch
+from stable_baselines3.common.policies import ActorCriticPolicy
 from torch.distributions import Categorical
 
 from revd.sb3 import FastPPO
 from revd.sb3.fast.branches import Choices, networks_of
-from tests.sb3.fast.support import build, noise
+from tests.sb3.fast.support import CONTINUOUS, DISCRETE, FRAMES, VECTOR, build, noise
 
 LOGITS = torch.tensor([[0.0, 1.0, -2.0, 0.5], [30.0, -30.0, 0.0, 0.0], [-1e4, 0.0, 1e4, 3.0]])
 
@@ -41,6 +46,37 @@ def test_deterministic_actions_are_the_likeliest() -> None:
     assert Choices(LOGITS).get_actions(deterministic=True).tolist() == [1, 0, 2]
 
 
-def test_on_a_cpu_the_policy_speaks_for_itself() -> None:
+@pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])
+@pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_on_a_cpu_the_numbers_are_the_policys_own_to_the_last_bit(space: Any, actions: Any) -> None:
+    model = build(FastPPO, noise(space, actions), batch_size=48, policy_kwargs={"share_features_extractor": False})
+    policy, networks = model.policy, networks_of(model.policy)
+    assert networks is not policy
+    seen = torch.as_tensor(np.stack([space.sample() for _ in range(6)]))
+    found, expected = [], []
+    for answers, whose in ((found, networks), (expected, policy)):
+        torch.manual_seed(0)
+        answers += whose.forward(seen)
+        answers += whose.evaluate_actions(seen, answers[0].detach())
+        policy.optimizer.zero_grad()
+        sum(part.sum() for part in answers[-3:]).backward()
+        answers += [parameter.grad for parameter in policy.parameters()]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_on_a_cpu_a_policy_that_shares_its_features_speaks_for_itself() -> None:
     model = build(FastPPO, noise(), batch_size=48)
+    assert networks_of(model.policy) is model.policy
+
+
+class Peculiar(ActorCriticPolicy):
+    """Puts its parts together in another way than SB3."""
+
+    def extract_features(self, obs: Any, features_extractor: Any = None) -> Any:
+        return super().extract_features(2 * obs, features_extractor)
+
+
+def test_a_policy_that_is_put_together_otherwise_speaks_for_itself() -> None:
+    model = build(FastPPO, noise(), policy=Peculiar, policy_kwargs={"share_features_extractor": False}, batch_size=48)
     assert networks_of(model.policy) is model.policy
