@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -65,8 +65,8 @@ class FastOnPolicy(OnPolicyAlgorithm):
         if not self._fast:
             self._say(f"{type(self).__name__} is SB3's own with a rollout_buffer_class")
             return
-        convolutional = any(parameter.ndim == 4 for parameter in self.policy.parameters())
-        if convolutional:
+        self._convolutional = any(parameter.ndim == 4 for parameter in self.policy.parameters())
+        if self._convolutional:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.rollout_buffer = DeviceRolloutBuffer(
             self.n_steps,
@@ -76,7 +76,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
             n_envs=self.n_envs,
-            channels_last=convolutional,
+            channels_last=self._convolutional,
         )
         obstacle = self._obstacle()
         if obstacle is None:
@@ -109,7 +109,9 @@ class FastOnPolicy(OnPolicyAlgorithm):
         if grouped is not None:
             with self._precision():
                 return self._overlapping(grouped).collect(callback, n_rollout_steps)
-        with self._precision(), self._acting.instead_of_forward():
+        # Without graphs and frames there is nothing to gain from acting into the buffer.
+        plain = self._recorder is None and not self._convolutional
+        with self._precision(), nullcontext() if plain else self._acting.instead_of_forward():
             return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
 
     def _grouped(self, env: VecEnv) -> GroupedVecEnv | None:
@@ -128,7 +130,15 @@ class FastOnPolicy(OnPolicyAlgorithm):
         return found
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_fast", "_recorder", "_acting", "_update", "_overlapped"]
+        return [
+            *super()._excluded_save_params(),
+            "_fast",
+            "_convolutional",
+            "_recorder",
+            "_acting",
+            "_update",
+            "_overlapped",
+        ]
 
     def _log_policy(self) -> None:
         """What SB3 reports after an update of PPO and of A2C alike."""

@@ -108,10 +108,23 @@ class DeviceRolloutBuffer(RolloutBuffer):
     ) -> None:
         """Complete the current step; what the policy has staged is not written again."""
         if value is not self._staged:
-            tensors = {key: torch.as_tensor(part) for key, part in obs.items()} if isinstance(obs, dict) else None
-            self.stage_observations(torch.as_tensor(obs) if tensors is None else tensors)
-            self.stage_answer(torch.as_tensor(action), value, log_prob)
+            if isinstance(self.observations, dict):
+                for key, part in self.observations.items():
+                    self._put(part, obs[key])
+            else:
+                self._put(self.observations, obs)
+            for field, arriving in ((self.actions, action), (self.values, value), (self.log_probs, log_prob)):
+                self._put(field, arriving)
         self.complete(reward, episode_start)
+
+    def _put(self, field: Tensor, arriving: Any) -> None:
+        """Write one field of the current step; in NumPy where that can be, which is quicker with small arrays."""
+        row = field[self.pos]
+        if row.device.type == "cpu":
+            array = row.numpy()
+            array[...] = np.asarray(arriving).reshape(array.shape)
+        else:
+            _copy(row, torch.as_tensor(arriving))
 
     def complete(self, rewards: Array, episode_starts: Array) -> None:
         """What the host knows of the current step; the rest of it is written already."""
