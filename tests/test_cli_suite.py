@@ -103,6 +103,21 @@ def test_failures_are_named_and_change_the_exit_code(monkeypatch, capsys):
     assert "failed: runs/smoke/classic-mountain-car/ppo-none-seed1: ValueError: no" in capsys.readouterr().out
 
 
+def test_a_run_that_somebody_else_interrupted_is_named_too(monkeypatch, capsys):
+    def launch(configs, **options):
+        states = ["interrupted", *["finished"] * (len(configs) - 1)]
+        return [Run(config=config, status=Status(state=state)) for config, state in zip(configs, states, strict=True)]
+
+    monkeypatch.setattr("revd.experiments.launcher.launch", launch)
+    with pytest.raises(SystemExit) as error:
+        cli.main(["suite", "smoke", "--methods", "ppo"])
+    assert error.value.code == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "see its log.txt" in line] == [
+        "interrupted: runs/smoke/classic-mountain-car/ppo-none-seed0: it ended before its last step (see its log.txt)"
+    ]
+
+
 @pytest.mark.parametrize("text", ["2", "a/b", "1/", "-1/2"])
 def test_wrong_shards(text):
     with pytest.raises(ValueError, match="shard must be I/N"):

@@ -85,12 +85,13 @@ class SuiteCommand:
                     retries=self.retries,
                     backend=backend,
                 )
-        failed = [run for run in runs if run.status.state == "failed"]
-        for run in failed:
-            print_line(console, f"failed: {run.config.directory}: {run.status.error} (see its log.txt)")
+        unfinished = [run for run in runs if run.status.state != "finished"]
+        for run in unfinished:
+            why = run.status.error or "it ended before its last step"
+            print_line(console, f"{run.status.state}: {run.config.directory}: {why} (see its log.txt)")
         directory = os.path.commonpath([config.directory.parent for config in configs])
         print_line(console, f"Next: revd figure {directory}, revd report {directory}")
-        if failed:
+        if unfinished:
             sys.exit(EXIT_FAILED)
 
     def _share(self, runs: int, backend: Backend) -> tuple[int, int, str]:

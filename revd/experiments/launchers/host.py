@@ -10,7 +10,7 @@ from pathlib import Path
 
 from revd.experiments.config import TrainConfig
 from revd.experiments.launchers.local import WORKER, LocalBackend, WorkerProcess
-from revd.experiments.launchers.own_disk import Parcel, Stamp, elsewhere, pack, unpack
+from revd.experiments.launchers.own_disk import Parcel, Stamp, all_stamps, elsewhere, pack, unpack
 
 #: How long a run that seems to be held by another process is waited for: a node that lost the cluster ends its runs
 #: once it knows, and the lease of a dead one runs out.
@@ -58,15 +58,26 @@ class Host:
         self._environment = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
         self._attempt: WorkerProcess | None = None
         self._own: Path | None = None
+        self._brought: dict[str, Stamp] = {}
 
     def greet(self) -> str:
         """The node has room: its name."""
         return socket.gethostname()
 
-    def begin(self, config: TrainConfig, source: SharedPath | Parcel) -> None:
-        """Start the run where the launcher sees it, or on this node's own disk with the files it has so far."""
-        if self._attempt is not None:
-            return
+    def begin(self, config: TrainConfig, source: SharedPath | Parcel) -> dict[str, Stamp]:
+        """Start the run where the launcher sees it, or on this node's own disk with the files it has so far.
+
+        The answer: the stamps of those files as they are here, for the first look.
+        """
+        if self._attempt is None:
+            try:
+                self._attempt = self._start(config, source)
+            except BaseException:
+                self.leave()
+                raise
+        return self._brought
+
+    def _start(self, config: TrainConfig, source: SharedPath | Parcel) -> WorkerProcess:
         if isinstance(source, SharedPath):
             place = source.path
             if not source.mark.exists():
@@ -78,8 +89,9 @@ class Host:
             self._own = Path(tempfile.mkdtemp(prefix="revd-"))
             place = self._own / "run"
             unpack(source, place)
+            self._brought = all_stamps(place)
         command = (*self._worker, "--place", os.fspath(place), "--patience", str(PATIENCE))
-        self._attempt = LocalBackend(command, environment=self._environment).start(elsewhere(config, place))
+        return LocalBackend(command, environment=self._environment).start(elsewhere(config, place))
 
     def look(self, known: Mapping[str, Stamp]) -> Outlook:
         """How the run is doing, with what has changed since the files of the stamps `known`."""
@@ -100,7 +112,9 @@ class Host:
             self._attempt.stop()
 
     def leave(self) -> None:
-        """Delete the run from this node's own disk."""
+        """End the run, if it has not ended, and delete it from this node's own disk."""
+        self.ask_to_stop()
         self.stop()
         if self._own is not None:
             shutil.rmtree(self._own, ignore_errors=True)
+            self._own = None

@@ -1,5 +1,7 @@
 """Runs on a disk that the launcher does not see: their files travel as parcels, changed ones only."""
 
+import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -54,22 +56,29 @@ def pack(path: Path, known: Mapping[str, Stamp], *, ended: bool) -> Parcel:
     While the run goes on, only the small files that say how far it is, and everything with each new checkpoint.
     """
     directory = RunDirectory(path)
-    # A status that is read before all else speaks of nothing that the parcel lacks.
-    status = directory.read_status()
+    # Read once and before all else: it speaks of nothing that the parcel lacks, whatever the run writes meanwhile.
+    status = _read(directory.status)
     small = [directory.status, directory.run, directory.config]
     checkpoints = _plain_files(directory.checkpoints.path)
     is_new = any(_name(path, checkpoint) not in known for checkpoint in checkpoints)
-    is_whole = ended or is_new or (status is not None and status.state != "running")
+    is_whole = ended or is_new or _has_ended(status)
     rest = [file for file in _plain_files(path) if file not in small] if is_whole else []
     files, stamps = {}, {} if is_whole else dict(known)
     for file in (*small, *(checkpoints if is_whole else ()), *rest):
+        name = _name(path, file)
+        found = status if file == directory.status else _read(file, unless=known.get(name))
         # Some are not there yet, and old checkpoints go.
-        with suppress(FileNotFoundError):
-            name, stamp = _name(path, file), _stamp(file)
-            if known.get(name) != stamp:
-                files[name] = file.read_bytes()
-            stamps[name] = stamp
+        if found is not None:
+            stamps[name], data = found
+            if known.get(name) != stamps[name]:
+                files[name] = data
     return Parcel(files=dict(reversed(files.items())), stamps=stamps, is_whole=is_whole)
+
+
+def all_stamps(path: Path) -> dict[str, Stamp]:
+    """Those of a run's files as they are now."""
+    files = (*_plain_files(path), *_plain_files(RunDirectory(path).checkpoints.path))
+    return {_name(path, file): _stamp(file.stat()) for file in files}
 
 
 def unpack(parcel: Parcel, path: Path) -> None:
@@ -98,6 +107,22 @@ def _name(path: Path, file: Path) -> str:
     return file.relative_to(path).as_posix()
 
 
-def _stamp(file: Path) -> Stamp:
-    found = file.stat()
+def _read(file: Path, *, unless: Stamp | None = None) -> tuple[Stamp, bytes] | None:
+    """A file's stamp and its bytes, without them if the stamp is `unless`; None if it is not there."""
+    with suppress(FileNotFoundError), file.open("rb") as opened:
+        # The stamp first: bytes that come while they are read are found to be new the next time.
+        stamp = _stamp(os.fstat(opened.fileno()))
+        return stamp, b"" if stamp == unless else opened.read()
+    return None
+
+
+def _has_ended(status: tuple[Stamp, bytes] | None) -> bool:
+    """Whether a run's status says that it is over; a damaged one says nothing."""
+    try:
+        return status is not None and bool(json.loads(status[1])["state"] != "running")
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False
+
+
+def _stamp(found: os.stat_result) -> Stamp:
     return found.st_mtime_ns, found.st_size

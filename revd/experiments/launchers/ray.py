@@ -11,10 +11,12 @@ from contextlib import ExitStack, chdir, contextmanager
 from typing import Any, Self
 
 import ray
+from ray._private.services import get_ray_address_from_environment
 
 from revd.experiments.config import TrainConfig
 from revd.experiments.launchers.host import Host
 from revd.experiments.launchers.ray_attempt import RayAttempt
+from revd.experiments.launchers.ray_nodes import has_room, living_nodes, require_worker
 from revd.experiments.rundir import RunDirectory
 
 SECONDS_TO_ANSWER = 10.0
@@ -52,23 +54,32 @@ class RayBackend:
         # A lost actor is not restarted by Ray: the launcher starts the run again, from what the lost one left.
         hosts: Any = ray.remote(num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_restarts=0)(Host)
         self._new_host: Callable[[], Any] = lambda: hosts.remote(worker, gpus=gpus_per_run > 0)
-        self._connection = ExitStack()
+        self._connection: ExitStack | None = None
 
     def __enter__(self) -> Self:
-        self._connection.enter_context(_connected(self._address))
-        self._warn_of_missing_room()
+        with ExitStack() as opening:
+            opening.enter_context(_connected(self._address))
+            nodes = [node for node in living_nodes() if has_room(node, self._needs)]
+            if not nodes:
+                self._warn_of_missing_room()
+            require_worker(nodes)
+            self._connection = opening.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
+        assert self._connection is not None
         self._connection.close()
+        self._connection = None
 
     def __str__(self) -> str:
-        nodes, total = _nodes(), ray.cluster_resources()  # type: ignore[no-untyped-call]
+        nodes, total = living_nodes(), ray.cluster_resources()  # type: ignore[no-untyped-call]
         number = f"{len(nodes)} node" + ("" if len(nodes) == 1 else "s")
         return f"a Ray cluster of {number}, {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
 
     def start(self, config: TrainConfig) -> RayAttempt:
         """Queue the run. A ValueError or OSError says why it cannot be started; others come as its last words."""
+        if self._connection is None:
+            raise RuntimeError("a RayBackend starts runs while it is open: use it as a context manager")
         RunDirectory(config.directory).open(config)
         if config.init_from is not None and not config.init_from.is_absolute():
             raise ValueError(
@@ -79,14 +90,8 @@ class RayBackend:
 
     def _warn_of_missing_room(self) -> None:
         """No error: a cluster that grows on demand starts with less than it can have."""
-        if not any(all(node.get(name, 0) >= need for name, need in self._needs.items()) for node in _nodes()):
-            needs = " and ".join(f"{need:g} {name}s" for name, need in self._needs.items() if need)
-            warnings.warn(f"no node of the Ray cluster has {needs}: runs wait until one joins that has", stacklevel=3)
-
-
-def _nodes() -> list[dict[str, float]]:
-    """What each living node has."""
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        needs = " and ".join(f"{need:g} {name}s" for name, need in self._needs.items() if need)
+        warnings.warn(f"no node of the Ray cluster has {needs}: runs wait until one joins that has", stacklevel=3)
 
 
 @contextmanager
@@ -97,7 +102,7 @@ def _connected(address: str) -> Iterator[None]:
     options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     with _own_termination():
         try:
-            _require_answer(address)
+            _require_answer(_resolved(address))
             # Ray has workers import from the directory that one is in, where a stranger's runs may be.
             with chdir("/"):
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
@@ -112,11 +117,19 @@ def _connected(address: str) -> Iterator[None]:
             ray.shutdown()
 
 
+def _resolved(address: str) -> str:
+    """What Ray takes "auto" for: RAY_ADDRESS, a cluster that this machine runs, or the last one that it was part of."""
+    return str(get_ray_address_from_environment(address, None)) if address == "auto" else address
+
+
 def _require_answer(address: str) -> None:
     """Raise an OSError if nobody listens at HOST:PORT, where Ray itself would try for many minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "/" not in address:
-        socket.create_connection((host, min(int(port), 65535)), timeout=SECONDS_TO_ANSWER).close()
+        try:
+            socket.create_connection((host, min(int(port), 65535)), timeout=SECONDS_TO_ANSWER).close()
+        except OSError as error:
+            raise ConnectionError(f"{address}: {error}") from error
 
 
 @contextmanager

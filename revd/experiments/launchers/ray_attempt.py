@@ -1,12 +1,10 @@
 """The launcher's side of a run on a cluster: a conversation with the node that has it."""
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -14,8 +12,10 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTa
 
 from revd.experiments.config import TrainConfig
 from revd.experiments.launchers.host import SharedPath
+from revd.experiments.launchers.keeping import keeping
 from revd.experiments.launchers.local import SECONDS_TO_STOP, prepare_directory
-from revd.experiments.launchers.own_disk import Parcel, pack, unpack
+from revd.experiments.launchers.own_disk import pack, unpack
+from revd.experiments.launchers.uninterrupted import uninterrupted
 from revd.experiments.lease import LeaseLostError
 from revd.experiments.rundir import RunDirectory
 
@@ -24,6 +24,8 @@ Question = Callable[[], Any]
 Conversation = Generator[Question, Any, str]
 #: For what a node does beyond waiting for its run.
 MARGIN = 5.0
+#: Of what Ray says, in a table.
+MOST_LETTERS = 200
 
 
 class RayAttempt:
@@ -38,6 +40,7 @@ class RayAttempt:
     def __init__(self, host: Any, config: TrainConfig, *, fetch: bool) -> None:
         self.queued = True
         self.lost = False
+        self._begun = False
         self._host = host
         self._config = config
         self._directory = RunDirectory(config.directory)
@@ -50,7 +53,9 @@ class RayAttempt:
     def running(self) -> bool:
         """Whether it waits for room on a node or has not ended there."""
         if self._last_words is None:
-            self._listen()
+            # An interrupt in the middle of it would end the conversation, and with it the run.
+            with uninterrupted():
+                self._listen()
         return self._last_words is None
 
     def last_words(self) -> str:
@@ -72,7 +77,7 @@ class RayAttempt:
         deadline = time.monotonic() + SECONDS_TO_STOP + MARGIN
         while not self.queued and self.running and time.monotonic() < deadline:
             time.sleep(0.02)
-        self._end("it did not stop")
+        self._end("it did not stop", leave=True)
 
     def _listen(self) -> None:
         try:
@@ -81,7 +86,8 @@ class RayAttempt:
             self._question = self._talk.send(ray.get(self._answer))
             self._answer = self._question()
         except StopIteration as end:
-            self._end(end.value)
+            # Without a value: an error that nobody foresaw had ended the conversation.
+            self._end(end.value or "the conversation broke off", leave=end.value is None)
         except ActorUnavailableError:
             # The connection is gone. The node may be too, which Ray will say once it is sure.
             self._answer = self._question()
@@ -95,13 +101,15 @@ class RayAttempt:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        self._end(f"cannot be started: {error}" if self.queued else str(error))
+        self._end(str(error) if self._begun else f"cannot be started: {error}", leave=True)
 
-    def _end(self, words: str) -> None:
-        """What ended it first is kept."""
+    def _end(self, words: str, *, leave: bool = False) -> None:
+        """What ended it first is kept. With `leave`, the node may have the run, and is asked to clear it away."""
         if self._last_words is None:
             self._last_words = words
             self._talk.close()
+            if leave and not self.queued:
+                ray.wait([self._host.leave.remote()], timeout=MARGIN)
             ray.kill(self._host)
 
     def _shared(self) -> Conversation:
@@ -109,8 +117,9 @@ class RayAttempt:
         yield self._host.greet.remote
         prepare_directory(self._directory, self._config)
         with _marked(self._directory) as shared:
+            self.queued = False
             yield partial(self._host.begin.remote, self._config, shared)
-        self.queued = False
+        self._begun = True
         while True:
             outlook = yield partial(self._host.look.remote, {})
             if not outlook.running:
@@ -121,18 +130,22 @@ class RayAttempt:
         """The node works on its own disk. What this machine has of the run is kept from others meanwhile."""
         yield self._host.greet.remote
         prepare_directory(self._directory, self._config)
-        with self._directory.locked() as lease:
+        with keeping(self._directory) as lease:
+            while not lease.done():
+                yield self._host.greet.remote
+            lease.result().check()
+            self.queued = False
             # Put where the node can get it from, so that a question that is asked again does not send it again.
             files = ray.put(pack(self._directory.path, {}, ended=True))
-            yield partial(self._host.begin.remote, self._config, files)
-            self.queued = False
-            parcel = Parcel(files={}, stamps={}, is_whole=False)
+            known = yield partial(self._host.begin.remote, self._config, files)
+            del files
+            self._begun = True
             while True:
-                outlook = yield partial(self._host.look.remote, parcel.stamps)
-                parcel = outlook.parcel
-                if parcel.files:
-                    lease.check()
-                    unpack(parcel, self._directory.path)
+                outlook = yield partial(self._host.look.remote, known)
+                known = outlook.parcel.stamps
+                if outlook.parcel.files:
+                    lease.result().check()
+                    unpack(outlook.parcel, self._directory.path)
                 if not outlook.running:
                     yield self._host.leave.remote
                     return str(outlook.last_words)
@@ -141,7 +154,7 @@ class RayAttempt:
 @contextmanager
 def _marked(directory: RunDirectory) -> Iterator[SharedPath]:
     """A file in the directory with a name that no other disk has; named as unfinished ones are, it cannot stay."""
-    path = Path(os.path.abspath(directory.path))
+    path = directory.path.absolute()
     mark = path / f".{secrets.randbits(63)}.{directory.log.name}"
     mark.touch(exist_ok=False)
     try:
@@ -153,4 +166,5 @@ def _marked(directory: RunDirectory) -> Iterator[SharedPath]:
 def _one_line(error: RayError) -> str:
     """Ray explains over many lines, the last of which that does not begin with a tab says what happened."""
     lines = [line for line in str(error).splitlines() if line and not line.startswith("\t")]
-    return lines[-1] if lines else type(error).__name__
+    line = lines[-1] if lines else type(error).__name__
+    return line if len(line) <= MOST_LETTERS else line[: MOST_LETTERS - 1] + "…"

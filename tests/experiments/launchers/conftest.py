@@ -1,6 +1,7 @@
 import os
 import shutil
 import tempfile
+from contextlib import chdir
 
 import pytest
 
@@ -32,7 +33,9 @@ def make_cluster(ray_home):
         )
         clusters.append(cluster)
         nodes = [cluster.head_node, *(cluster.add_node(num_cpus=number) for number in cpus[1:])]
-        ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
+        # As the backend does: nodes would import from the directory that one is in.
+        with chdir("/"):
+            ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
         return cluster, nodes
 
     yield make

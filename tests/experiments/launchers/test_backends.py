@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import ExitStack
 
 import pytest
 
@@ -22,6 +23,12 @@ def started():
     return {}
 
 
+@pytest.fixture
+def opened():
+    with ExitStack() as stack:
+        yield stack
+
+
 @pytest.fixture(params=BACKENDS)
 def open_backend(request, started):
     """A function that makes the backend, with a worker of the test's own or the real one."""
@@ -31,7 +38,9 @@ def open_backend(request, started):
         started["ray"] = request.getfixturevalue("make_cluster")(4)
     from revd.experiments.launchers.ray import RayBackend
 
-    return lambda **worker: RayBackend(fetch=request.param == "ray-fetch", **worker)
+    return lambda **worker: request.getfixturevalue("opened").enter_context(
+        RayBackend(fetch=request.param == "ray-fetch", **worker)
+    )
 
 
 @pytest.fixture

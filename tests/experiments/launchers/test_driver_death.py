@@ -8,7 +8,10 @@ import time
 import pytest
 
 from revd.experiments.config import TrainConfig
+from revd.experiments.launcher import launch
+from revd.experiments.launchers.local import LocalBackend
 from revd.experiments.rundir import RunDirectory
+from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive
 
 DRIVER = """
@@ -46,8 +49,23 @@ def test_runs_end_with_their_launcher_and_can_go_on(tmp_path, request, place):
         driver.kill()
         driver.wait()
     assert not (tmp_path / "executed").exists(), "nothing is imported from the directory that one is in"
-    # Interrupted through the pipe to it; Ray may be quicker, and kills all that an actor has started.
-    assert RunDirectory(config.directory).read_status().state in ("running", "interrupted")
+    if place == "local":
+        # Through the pipe to it. Ray may be quicker, and kills all that an actor has started.
+        assert RunDirectory(config.directory).read_status().state == "interrupted"
+    go_on(config, mark)
+
+
+def go_on(config, mark):
+    """Start the run again, and interrupt it once it has begun."""
+    first = mark.read_text()
+
+    def interrupt(runs):
+        if mark.read_text() not in ("", first):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch([config], jobs=1, watch=interrupt, interval=0.02, backend=LocalBackend(COMMAND))
+    assert RunDirectory(config.directory).read_status().state == "interrupted"
 
 
 def make_trap(tmp_path):

@@ -63,6 +63,33 @@ def test_a_path_that_is_not_shared_is_refused(tmp_path, host):
         host.begin(config(tmp_path), place)
 
 
+def test_a_run_that_cannot_be_begun_leaves_nothing_on_the_node(tmp_path, host, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    blocked = Parcel(files={"name": b"", "name/below": b""}, stamps={}, is_whole=True)
+    with pytest.raises(OSError, match="name"):
+        host.begin(config(tmp_path), blocked)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_brought_is_not_sent_back(tmp_path, host):
+    before = RunDirectory(tmp_path / "before")
+    before.start(config(tmp_path, "endless"), resolved={}, steps=0)
+    brought = pack(before.path, {}, ended=True)
+    stamps = host.begin(config(tmp_path, "endless"), brought)
+    assert stamps.keys() == brought.stamps.keys()
+    assert host.begin(config(tmp_path, "endless"), brought) == stamps, "asked again, since the answer was lost"
+    outlook = outlook_that(host, lambda outlook: "status.json" in outlook.parcel.files, stamps)
+    assert "config.json" not in outlook.parcel.files
+
+
+def test_a_node_that_is_left_ends_its_run(tmp_path, host):
+    place = shared(tmp_path)
+    host.begin(config(tmp_path, "endless"), place)
+    outlook_that(host, lambda outlook: (place.path / "pid").exists())
+    host.leave()
+    assert RunDirectory(place.path).read_status().state == "interrupted"
+
+
 def test_a_run_on_its_own_disk_goes_on_with_its_files_and_leaves_none(tmp_path, host):
     before = tmp_path / "before"
     before.mkdir()

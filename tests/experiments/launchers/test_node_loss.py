@@ -88,7 +88,8 @@ def test_a_suite_is_complete_though_a_node_dies_in_the_middle(tmp_path, cluster,
 
     every = [config(tmp_path, seed) for seed in seeds]
     killer = NodeKiller(cluster, cluster.add_node(num_cpus=1))
-    runs = launch(every, jobs=len(every), watch=killer, interval=0.05, backend=RayBackend(fetch=fetch))
+    with RayBackend(fetch=fetch) as backend:
+        runs = launch(every, jobs=len(every), watch=killer, interval=0.05, backend=backend)
 
     assert [(run.status.state, run.status.error) for run in runs] == [("finished", None)] * len(seeds)
     seed, steps = killer.lost

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from revd.experiments.config import TrainConfig
-from revd.experiments.launchers.own_disk import Parcel, elsewhere, pack, unpack
+from revd.experiments.launchers.own_disk import Parcel, all_stamps, elsewhere, pack, unpack
 from revd.experiments.rundir import RunDirectory, Status
 
 NOTHING = Parcel(files={}, stamps={}, is_whole=False)
@@ -82,6 +82,38 @@ def test_the_end_brings_everything_and_the_status_last(source, target, how):
     assert names(target) == names(source)
 
 
+def test_a_run_that_ends_while_it_is_packed_ends_with_the_next_parcel(source, target, monkeypatch):
+    parcel = carry(source, target)
+    listed = type(source.path).iterdir
+
+    def ending(path):
+        if path == source.path or path == source.checkpoints.path:
+            add(source, "model.zip", "model")
+            source.write_status(Status(state="finished", steps=10, total_steps=10))
+        return listed(path)
+
+    monkeypatch.setattr(type(source.path), "iterdir", ending)
+    source.checkpoints.path.mkdir()
+    parcel = carry(source, target, parcel)
+    assert not target.is_finished(10), "nor will it be, if the node dies now: what it trained has not come"
+    carry(source, target, parcel)
+    assert target.is_finished(10)
+    assert names(target) == names(source)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"steps": 3}', "[" * 100_000])
+def test_a_damaged_status_does_not_speak_of_an_end(source, target, text):
+    add(source, "status.json", text)
+    assert not carry(source, target).is_whole
+
+
+def test_stamps_of_what_was_brought_keep_it_from_being_sent_back(source, target):
+    add(source, "checkpoints/steps-000000000005.safetensors", "five")
+    parcel = carry(source, target, ended=True)
+    assert all_stamps(target.path).keys() == parcel.stamps.keys() == set(names(target))
+    assert not pack(target.path, all_stamps(target.path), ended=True).files
+
+
 def test_what_belongs_to_a_machine_stays_there(source, target):
     add(source, ".lease-1", "{}")
     add(source, ".123.model.zip", "unfinished")
@@ -92,14 +124,16 @@ def test_what_belongs_to_a_machine_stays_there(source, target):
 
 def test_a_file_that_goes_while_it_is_packed_is_left_out(source, target, monkeypatch):
     add(source, "checkpoints/steps-000000000005.safetensors", "five")
-    read = type(source.path).read_bytes
+    opened = type(source.path).open
 
-    def vanishing(path):
+    def vanishing(path, mode):
         if path.parent.name == "checkpoints":
             path.unlink()
-        return read(path)
+        return opened(path, mode)
 
-    monkeypatch.setattr(type(source.path), "read_bytes", vanishing)
-    parcel = carry(source, target)
+    monkeypatch.setattr(type(source.path), "open", vanishing)
+    parcel = pack(source.path, {}, ended=False)
+    monkeypatch.undo()
+    unpack(parcel, target.path)
     assert names(target) == ["config.json", "progress.csv", "run.json", "status.json"]
     assert "checkpoints/steps-000000000005.safetensors" not in parcel.stamps

@@ -16,6 +16,8 @@ class FakeRay:
     def __init__(self, monkeypatch, *nodes, error=None):
         self.calls = []
         self.error = error
+        self.checked = []
+        monkeypatch.setattr("revd.experiments.launchers.ray.require_worker", self.checked.extend)
         monkeypatch.setattr("ray.is_initialized", lambda: False)
         monkeypatch.setattr("ray.init", self.init)
         monkeypatch.setattr("ray.shutdown", lambda: self.calls.append("shutdown"))
@@ -42,6 +44,24 @@ def test_a_backend_connects_and_leaves_everything_as_it_was(monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_nodes_that_can_have_runs_are_asked_whether_they_can_start_them(monkeypatch):
+    fake = FakeRay(monkeypatch, {"CPU": 0.0}, {"CPU": 4.0})
+    with RayBackend(address="local"):
+        assert [node["Resources"] for node in fake.checked] == [{"CPU": 4.0}]
+
+
+def test_a_connection_is_closed_when_a_node_cannot_start_runs(monkeypatch):
+    fake = FakeRay(monkeypatch, {"CPU": 4.0})
+
+    def refuse(nodes):
+        raise ValueError("runs cannot be started")
+
+    monkeypatch.setattr("revd.experiments.launchers.ray.require_worker", refuse)
+    with pytest.raises(ValueError, match="runs cannot be started"), RayBackend(address="local"):
+        pass
+    assert fake.calls[1:] == ["shutdown"]
+
+
 def test_a_connection_that_is_there_is_used_and_kept(monkeypatch):
     fake = FakeRay(monkeypatch, {"CPU": 2.0})
     monkeypatch.setattr("ray.is_initialized", lambda: True)
@@ -54,8 +74,8 @@ def test_a_cluster_that_cannot_be_reached(monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     FakeRay(monkeypatch, error=ConnectionError("nobody answers"))
     with (
-        pytest.raises(ValueError, match=r"no Ray cluster can be reached at address 'auto' \(nobody answers\)"),
-        RayBackend(),
+        pytest.raises(ValueError, match=r"no Ray cluster can be reached at address 'local' \(nobody answers\)"),
+        RayBackend(address="local"),
     ):
         pass
     assert signal.getsignal(signal.SIGTERM) is before
@@ -71,11 +91,28 @@ def test_an_address_where_nobody_listens(monkeypatch):
     assert fake.calls == []
 
 
+def test_a_cluster_that_is_no_more_is_not_waited_for(monkeypatch, tmp_path):
+    fake = FakeRay(monkeypatch)
+    said = r"no Ray cluster can be reached at address 'auto' \(127\.0\.0\.1:1: .*refused"
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ValueError, match=said), RayBackend():
+        pass
+    monkeypatch.delenv("RAY_ADDRESS")
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda home: "127.0.0.1:1")
+    with pytest.raises(ValueError, match=said), RayBackend():
+        pass
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda home: None)
+    with pytest.raises(ValueError, match="Could not find any running Ray instance"), RayBackend():
+        pass
+    assert fake.calls == [], "Ray itself would try for minutes"
+
+
 def test_runs_that_no_node_has_room_for_wait_with_a_warning(monkeypatch):
     FakeRay(monkeypatch, {"CPU": 4.0}, {"CPU": 1.0, "GPU": 1.0})
     with (
         pytest.warns(UserWarning, match="no node of the Ray cluster has 2 CPUs and 1 GPUs: runs wait until one joins"),
-        RayBackend(cpus_per_run=2, gpus_per_run=1),
+        RayBackend(address="local", cpus_per_run=2, gpus_per_run=1),
     ):
         pass
 
@@ -94,7 +131,20 @@ def test_wrong_numbers(options, said):
         RayBackend(**options)
 
 
-def test_a_run_that_begins_from_another_must_say_where_that_is(tmp_path):
+def test_a_run_that_begins_from_another_must_say_where_that_is(monkeypatch, tmp_path):
+    FakeRay(monkeypatch, {"CPU": 4.0})
     config = TrainConfig(task="a", output=tmp_path / "run", init_from=tmp_path.relative_to("/"))
-    with pytest.raises(ValueError, match="init_from must be an absolute path that all nodes see"):
-        RayBackend().start(config)
+    with (
+        RayBackend(address="local") as backend,
+        pytest.raises(ValueError, match="init_from must be an absolute path that all nodes see"),
+    ):
+        backend.start(config)
+
+
+def test_runs_are_started_while_the_backend_is_open(monkeypatch, tmp_path):
+    FakeRay(monkeypatch, {"CPU": 4.0})
+    backend = RayBackend(address="local")
+    with backend:
+        pass
+    with pytest.raises(RuntimeError, match="use it as a context manager"):
+        backend.start(TrainConfig(task="a", output=tmp_path / "run"))
