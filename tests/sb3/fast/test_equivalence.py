@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from torch import Tensor
 
@@ -126,8 +127,11 @@ def step_by_step(
     return torch.stack(found)
 
 
+PLACES = spaces.Dict({"place": VECTOR, "level": spaces.Discrete(5)})
+
+
 @pytest.mark.parametrize(("theirs", "ours"), [(PPO, FastPPO), (A2C, FastA2C)])
-@pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])
+@pytest.mark.parametrize("space", [VECTOR, FRAMES, PLACES], ids=["mlp", "cnn", "dict"])
 @pytest.mark.parametrize("action_space", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
 def test_equal_seeds_learn_the_same_to_the_last_bit(
     monkeypatch: pytest.MonkeyPatch, theirs: Any, ours: Any, space: Any, action_space: Any
