@@ -108,12 +108,13 @@ class SpaceEncoder(Encoder):
 
     def forward(self, observations: Observations) -> Tensor:
         """Embed (n, *shape), a chunk at a time."""
-        # Under whatever gradient mode the caller chose, which is no_grad in `IntrinsicReward.compute`. Tensors made
-        # in inference_mode could neither be saved for a backward pass (RIDE's models read the embeddings of a frozen
-        # encoder) nor be changed in place once they are a memory's buffers, and it would save next to nothing.
-        embed = self._embedding()
-        chunks = self._chunks(torch.as_tensor(observations))
-        return torch.cat([embed(_filled(chunk))[: len(chunk)] for chunk in chunks])
+        # Where nobody asks for gradients. Tensors made in inference mode could neither be saved for a backward pass nor
+        # be changed in place once they are a memory's buffers: what leaves it is an ordinary one, made by `cat`.
+        with torch.inference_mode(not torch.is_grad_enabled()):
+            embed = self._embedding()
+            chunks = self._chunks(torch.as_tensor(observations))
+            parts = [embed(_filled(chunk))[: len(chunk)] for chunk in chunks]
+        return torch.cat(parts)
 
     def _chunks(self, observations: Tensor) -> Iterator[Tensor]:
         """Parts of the observations, moved to the encoder's device one by one if they are elsewhere."""

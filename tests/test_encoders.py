@@ -155,6 +155,20 @@ def test_encoders_are_frozen_unless_asked(name: str) -> None:
     assert all(p.requires_grad for p in make_encoder(SPACES[name], embedding_size=4, trainable=True).parameters())
 
 
+@pytest.mark.parametrize("name", ["image", "vector"])
+def test_inference_mode_is_used_where_nobody_asks_for_gradients_and_ends_with_the_encoder(name: str) -> None:
+    encoder = make_encoder(SPACES[name], embedding_size=4)
+    assert isinstance(encoder, SpaceEncoder)
+    modes: list[bool] = []
+    encoder.network[-1].register_forward_pre_hook(lambda *_: modes.append(torch.is_inference_mode_enabled()))
+    with torch.no_grad():
+        quiet = encoder(samples(SPACES[name], 3))
+    traced = encoder(samples(SPACES[name], 3))
+    assert modes == [True, False]
+    assert not quiet.is_inference()
+    assert torch.equal(quiet, traced)
+
+
 @pytest.mark.parametrize("name", ["image", "dict"])
 def test_batch_norm_stays_in_eval_mode(name: str) -> None:
     encoder = make_encoder(SPACES[name], embedding_size=4)
