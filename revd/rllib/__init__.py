@@ -1,4 +1,4 @@
-"""Intrinsic rewards inside RLlib's PPO (new API stack): the only package that knows Ray."""
+"""Intrinsic rewards inside RLlib's PPO (new API stack): the only package that knows RLlib."""
 
 try:
     import ray.rllib  # noqa: F401

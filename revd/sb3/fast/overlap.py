@@ -100,7 +100,7 @@ class OverlappedRollouts:
         try:
             going_on = self._collect(callback, n_steps)
         except BaseException:
-            # Nobody knows which environments have answered: without this, SB3 resets them before it goes on.
+            # Nobody knows which environments have answered. Without a last observation SB3 resets them all.
             self._model._last_obs = None
             raise
         if not going_on:
