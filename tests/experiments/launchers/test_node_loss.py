@@ -55,10 +55,8 @@ class NodeKiller:
         self.node = node
         self.raylet = node.all_processes["raylet"][0].process.pid
         self.lost = None
-        self.seen = []
 
     def __call__(self, runs):
-        self.seen.append({run.config.seed: run.status for run in runs})
         if self.lost is not None:
             return
         victims = family(self.raylet)
@@ -93,7 +91,6 @@ def test_a_suite_is_complete_though_a_node_dies_in_the_middle(tmp_path, cluster,
 
     assert [(run.status.state, run.status.error) for run in runs] == [("finished", None)] * len(seeds)
     seed, steps = killer.lost
-    assert any(look[seed].state == "waiting" and "its node has died" in str(look[seed].error) for look in killer.seen)
     findings = Findings()
     for each in every:
         examine(each.directory, ROLLOUT, findings)
