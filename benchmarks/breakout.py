@@ -1,6 +1,6 @@
 """Does FastPPO learn what SB3's PPO learns? `python benchmarks/breakout.py --device cuda --output DIR`.
 
-Breakout with RL Zoo's settings for Atari games, two seeds of each at the same time, one process each. Writes every
+Breakout with RL Zoo's settings for Atari games, some seeds of each at the same time, one process each. Writes every
 game's score to DIR/scores.csv, draws DIR/breakout.png, and prints the mean score of the last hundred games.
 """
 
@@ -65,14 +65,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=500_000)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, nargs=2, default=(2, 4), help="how many of PPO, how many of FastPPO")
     parser.add_argument("--threads", type=int, default=4, help="of each training's emulators; torch has one")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     jobs = [
         Job(kind, seed, arguments.steps, arguments.device, arguments.threads)
-        for kind in KINDS
-        for seed in range(arguments.seeds)
+        for kind, seeds in zip(KINDS, arguments.seeds, strict=True)
+        for seed in range(seeds)
     ]
     with multiprocessing.get_context("spawn").Pool(len(jobs)) as pool:
         results = dict(zip(jobs, pool.map(learn, jobs, chunksize=1), strict=True))
@@ -121,7 +121,7 @@ def draw(results: dict[Job, tuple[list[tuple[int, float]], float]], path: Path) 
             steps / 1e3,
             smooth,
             color=colour,
-            linestyle=("-", "--", ":")[job.seed % 3],
+            linestyle=("-", "--", ":", "-.")[job.seed % 4],
             label=f"{job.kind}, seed {job.seed}",
         )
     axes.set_xlabel("environment steps, thousands")

@@ -89,7 +89,7 @@ class Training:
             self._time(self._callback, "_on_rollout_end", "bonus")
         for method in ("step", "receive"):
             if hasattr(env, method):
-                self._time(env, method, "environment")
+                self._time(env, method, "environment", waits=False)
         self._time(self._model, "train", "update")
         self._spent = dict.fromkeys(PARTS, 0.0)
         self._rollouts: list[dict[str, float]] = []
@@ -116,14 +116,14 @@ class Training:
     def _steps(self) -> int:
         return int(self._model.n_steps * self._model.n_envs)
 
-    def _time(self, owner: Any, method: str, part: str) -> None:
-        """Let a method of an object note how long it takes, until the GPU has done what it ordered."""
+    def _time(self, owner: Any, method: str, part: str, *, waits: bool = True) -> None:
+        """Let a method of an object note how long it takes; `waits` until the GPU has done what it ordered."""
         call: Callable[..., Any] = getattr(owner, method)
 
         def timed(*arguments: Any, **keywords: Any) -> Any:
             began = time.perf_counter()
             result = call(*arguments, **keywords)
-            if self._device.type == "cuda":
+            if waits and self._device.type == "cuda":
                 torch.cuda.synchronize()
             self._spent[part] += time.perf_counter() - began
             return result

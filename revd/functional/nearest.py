@@ -28,7 +28,7 @@ def nearest(x: Tensor, targets: Sequence[Target], k: int) -> list[Tensor]:
 
 def backend(device: torch.device, shape: tuple[int, ...], targets: Sequence[Target], k: int) -> ModuleType:
     """Who searches from points of a shape, (b, n, d), on a device: `fused` or `tiled`."""
-    if device.type == "cuda" and _triton_works(device):
+    if triton_works(device):
         from revd.functional import fused
 
         if fused.can_search(shape, targets, k):
@@ -37,6 +37,8 @@ def backend(device: torch.device, shape: tuple[int, ...], targets: Sequence[Targ
 
 
 @cache
-def _triton_works(device: torch.device) -> bool:
+def triton_works(device: torch.device) -> bool:
     """Triton comes with CUDA builds of torch; its products of bfloat16 need an Ampere GPU or later."""
-    return find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
+    if device.type != "cuda" or find_spec("triton") is None:
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)

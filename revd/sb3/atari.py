@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 from revd.envs.atari import MAX_FRAMES, NO_OPS
 from revd.envs.sparse import check_probability, sparse_generator
 from revd.sb3.games import Games
-from revd.sb3.groups import joined
+from revd.sb3.groups import Outcome, joined
 
 
 class AtariVecEnv(VecEnv):
@@ -85,7 +85,8 @@ class AtariVecEnv(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Wait for all games; finished ones have started anew."""
-        return joined([self.receive(group) for group in range(len(self.groups))])
+        groups = range(len(self.groups))
+        return joined([self.receive(group) for group in groups], [self.outcome(group) for group in groups])
 
     def send(self, group: int, actions: NDArray[Any]) -> None:
         """Let the games of a group be played for four frames, without waiting for it."""
@@ -93,10 +94,14 @@ class AtariVecEnv(VecEnv):
         self._check(actions, part.stop - part.start)
         self._games[group].send(actions.astype(np.int64))
 
-    def receive(self, group: int) -> VecEnvStepReturn:
-        """Wait for the games of a group."""
-        observations, scores, dones, infos = self._games[group].receive()
-        return observations, self._shown(scores), dones, infos
+    def receive(self, group: int) -> NDArray[np.uint8]:
+        """Wait for what the games of a group show then."""
+        return self._games[group].receive()
+
+    def outcome(self, group: int) -> Outcome:
+        """What else has come of it."""
+        scores, dones, infos = self._games[group].outcome()
+        return self._shown(scores), dones, infos
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
         """The screens in colour, (210, 160, 3) each; None without `render_mode="rgb_array"`, or before a reset."""

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
-from revd.sb3.groups import find_groups
+from revd.sb3.groups import Outcome, find_groups
 from revd.sb3.timing import Stopwatch
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ class CheckedVecEnv(VecEnvWrapper):
         with self._told(self.steps + self.num_envs):
             with self.stopwatch:
                 received = self.venv.step_wait()
-            self._check_received(received, slice(0, self.num_envs))
+            observations, *outcome = received
+            self._check_observations(observations, slice(0, self.num_envs))
+            self._check_outcome(outcome, slice(0, self.num_envs))
         self.steps += self.num_envs
         return received
 
@@ -155,17 +157,25 @@ class CheckedVecEnv(VecEnvWrapper):
         with self._told(self.steps + self.num_envs), self.stopwatch:
             self._grouped.send(group, actions)
 
-    def receive(self, group: int) -> VecEnvStepReturn:
-        """Pass on what a group gives."""
+    def receive(self, group: int) -> Array:
+        """Pass on what a group shows."""
+        assert self._grouped is not None
+        with self._told(self.steps + self.num_envs):
+            with self.stopwatch:
+                observations = self._grouped.receive(group)
+            self._check_observations(observations, self._grouped.groups[group])
+        return observations
+
+    def outcome(self, group: int) -> Outcome:
+        """Pass on what else came of a group's step."""
         assert self._grouped is not None
         envs = self._grouped.groups[group]
         with self._told(self.steps + self.num_envs):
-            with self.stopwatch:
-                received = self._grouped.receive(group)
-            self._check_received(received, envs)
+            outcome = self._grouped.outcome(group)
+            self._check_outcome(outcome, envs)
         # A step is one of all environments, of which the last group is the last to answer.
         self.steps += self.num_envs if envs.stop == self.num_envs else 0
-        return received
+        return outcome
 
     def close(self) -> None:
         """Close the environments; those of a broken vector as far as they let themselves be closed."""
@@ -211,10 +221,9 @@ class CheckedVecEnv(VecEnvWrapper):
             seeds = f"seed {first + index}"
         return EnvironmentFault(f"{which} of task {self._task!r} ({seeds}) at step {steps:,} {problem}")
 
-    def _check_received(self, received: VecEnvStepReturn, envs: slice) -> None:
-        """Look at what some environments gave."""
-        observations, rewards, dones, infos = received
-        self._check_observations(observations, envs)
+    def _check_outcome(self, outcome: Any, envs: slice) -> None:
+        """Look at what some environments gave besides their observations."""
+        rewards, dones, infos = outcome
         self._check_rewards(rewards, envs)
         for index in np.flatnonzero(dones):
             last = infos[index].get("terminal_observation")

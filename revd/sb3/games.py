@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from revd.envs.atari import make_atari
 from revd.envs.sparse import TASK_REWARD
 
-#: Observations, changes of the scores, ends of the agent's episodes, infos.
-Played = tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_], list[dict[str, Any]]]
+#: Changes of the scores, ends of the agent's episodes, infos.
+Played = tuple[NDArray[np.int32], NDArray[np.bool_], list[dict[str, Any]]]
 
 
 class Games:
@@ -36,6 +36,7 @@ class Games:
         self._lengths = np.zeros(n_envs, np.int64)
         self._began = time.monotonic()
         self._playing = False
+        self._received: tuple[Any, ...] = ()
 
     def reset(self, seeds: NDArray[np.int64] | None) -> NDArray[np.uint8]:
         """Start new games; what was sent before is forgotten."""
@@ -59,13 +60,19 @@ class Games:
         if self._screen is not None:
             self.images = self._screen.step(actions)[0]
 
-    def receive(self) -> Played:
-        """Wait for what has come of it; finished games have started anew."""
+    def receive(self) -> NDArray[np.uint8]:
+        """Wait for what the games show then; finished ones have started anew."""
         try:
-            observations, scores, terminated, truncated, info = self.native.recv()
+            self._received = self.native.recv()
         finally:
             # An interrupt comes when the games have answered: to wait for them again would be for ever.
             self._playing = False
+        observations: NDArray[np.uint8] = self._received[0]
+        return observations
+
+    def outcome(self) -> Played:
+        """What else has come of it; to be asked once after each `receive`."""
+        observations, scores, terminated, truncated, info = self._received
         starts = _starts(info)
         game_over = starts != self._starts
         self._starts = starts
@@ -73,16 +80,16 @@ class Games:
         self._lengths += 1
         dones = terminated | truncated
         infos: list[dict[str, Any]] = [
-            {TASK_REWARD: float(score), "TimeLimit.truncated": bool(late)}
-            for score, late in zip(scores, truncated, strict=True)
+            {TASK_REWARD: float(score), "TimeLimit.truncated": late}
+            for score, late in zip(scores.tolist(), truncated.tolist(), strict=True)
         ]
-        for index in map(int, np.flatnonzero(dones)):
+        for index in np.flatnonzero(dones).tolist():
             # Only the end of a game has a final observation; at the loss of a life the buffer holds something older.
             last = info["final_obs"] if game_over[index] else observations
             infos[index]["terminal_observation"] = last[index].copy()
             if game_over[index]:
                 infos[index]["episode"] = self._finish(index)
-        return observations, scores, dones, infos
+        return scores, dones, infos
 
     def close(self) -> None:
         """Close the games."""

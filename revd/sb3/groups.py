@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
@@ -12,12 +12,16 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 if TYPE_CHECKING:
     from revd.sb3.recorder import Array
 
+#: Rewards, dones and infos.
+Outcome: TypeAlias = "tuple[Array, Array, list[dict[str, Any]]]"
+
 
 class GroupedVecEnv(Protocol):
     """A VecEnv that can also be stepped group by group.
 
-    To send to all groups and to receive from all of them is what its `step` does. Its observations are arrays. Asking
-    it for something else (`get_attr`) while a group steps must be harmless, and `reset` forgets what is under way.
+    To send to all groups, to receive from all of them and to ask for the outcome is what its `step` does. Observations,
+    which are arrays, come first: a policy can look at them while the rest is put together. Asking it for something else
+    (`get_attr`) while a group steps must be harmless, and `reset` forgets what is under way.
     """
 
     num_envs: int
@@ -29,8 +33,11 @@ class GroupedVecEnv(Protocol):
     def send(self, group: int, actions: Array) -> None:
         """Let a group step, without waiting for it."""
 
-    def receive(self, group: int) -> VecEnvStepReturn:
-        """Wait for a group: what `step_wait` returns, of its environments alone."""
+    def receive(self, group: int) -> Array:
+        """Wait for a group: what its environments show now."""
+
+    def outcome(self, group: int) -> Outcome:
+        """What else came of the step that was received last."""
 
 
 def find_groups(env: VecEnv) -> GroupedVecEnv | None:
@@ -38,14 +45,14 @@ def find_groups(env: VecEnv) -> GroupedVecEnv | None:
 
     Wrappers hand on the attributes of what they wrap, past what they do themselves, so the class itself must have them.
     """
-    if not all(hasattr(type(env), name) for name in ("send", "receive")):
+    if not all(hasattr(type(env), name) for name in ("send", "receive", "outcome")):
         return None
     grouped = cast(GroupedVecEnv, env)
     return grouped if len(grouped.groups) > 1 else None
 
 
-def joined(received: Sequence[VecEnvStepReturn]) -> VecEnvStepReturn:
+def joined(observations: Sequence[Array], outcomes: Sequence[Outcome]) -> VecEnvStepReturn:
     """What all groups gave, as `step_wait` would return it."""
-    observations, rewards, dones, infos = zip(*received, strict=True)
+    rewards, dones, infos = zip(*outcomes, strict=True)
     together = [info for part in infos for info in part]
     return np.concatenate(observations), np.concatenate(rewards), np.concatenate(dones), together

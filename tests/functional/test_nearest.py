@@ -22,7 +22,7 @@ def test_the_cpu_has_tiles_of_torch():
 
 
 def test_cuda_has_the_fused_search(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nearest, "_triton_works", lambda device: True)
+    monkeypatch.setattr(nearest, "triton_works", lambda device: True)
     assert nearest.backend(CUDA, X.shape, [Target(X, within=True), Target(X)], 1) is fused
     assert nearest.backend(CUDA, X.shape, [Target(X)], fused.LARGEST_K) is fused
 
@@ -33,7 +33,7 @@ def test_cuda_has_the_fused_search(monkeypatch: pytest.MonkeyPatch):
     ids=["three targets", "own points in the second", "k"],
 )
 def test_what_the_kernels_are_not_made_for_goes_to_torch(targets, k, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nearest, "_triton_works", lambda device: True)
+    monkeypatch.setattr(nearest, "triton_works", lambda device: True)
     assert nearest.backend(CUDA, X.shape, targets, k) is tiled
 
 
@@ -42,9 +42,9 @@ def test_what_the_kernels_are_not_made_for_goes_to_torch(targets, k, monkeypatch
 def test_triton_is_used_where_it_is_installed_and_works(found, capability, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(nearest, "find_spec", lambda name: found)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    nearest._triton_works.cache_clear()
-    assert nearest._triton_works(CUDA) == (found is not None and capability >= (8, 0))
-    nearest._triton_works.cache_clear()
+    nearest.triton_works.cache_clear()
+    assert nearest.triton_works(CUDA) == (found is not None and capability >= (8, 0))
+    nearest.triton_works.cache_clear()
 
 
 def test_every_target_is_searched():

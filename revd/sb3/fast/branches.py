@@ -50,13 +50,30 @@ class Branches:
         self._side = torch.cuda.Stream(policy.device) if on_gpu and self._separate else None
         self._discrete = on_gpu and type(policy.action_dist) is CategoricalDistribution
 
-    def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions, values and log-probabilities."""
+    @property
+    def n_choices(self) -> int:
+        """How many numbers of `gumbel_noise` an action of a Discrete space is drawn with; 0 where it cannot be."""
+        distribution = self._policy.action_dist
+        return distribution.action_dim if self._discrete and isinstance(distribution, CategoricalDistribution) else 0
+
+    def forward(
+        self, obs: Tensor, deterministic: bool = False, noise: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions, values and log-probabilities; `noise` of (n, n_choices) makes the draw if there is some."""
         latent, values = self._latent_and_values(obs)
         distribution = self._distribution(latent)
-        actions = distribution.get_actions(deterministic=deterministic)
+        if noise is not None and isinstance(distribution, Choices):
+            actions = distribution.chosen_with(noise)
+        else:
+            actions = distribution.get_actions(deterministic=deterministic)
         log_prob = distribution.log_prob(actions)
         return actions.reshape(-1, *self._policy.action_space.shape), self._joined(values), log_prob  # type: ignore[misc]
+
+    def logits_and_values(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of the actions of a Discrete space, (n, n_choices), and the values, (n, 1)."""
+        latent, values = self._latent_and_values(obs)
+        logits: Tensor = self._policy.action_net(latent)
+        return logits, self._joined(values)
 
     def evaluate_actions(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Values, log-probabilities and entropies of the actions."""
@@ -112,11 +129,14 @@ class Choices:
         self._log_probs = torch.log_softmax(logits, dim=-1)
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """The likeliest actions, or ones drawn: argmax_i p_i / E_i with E_i ~ Exp(1) has the probabilities p."""
+        """The likeliest actions, or ones drawn."""
         if deterministic:
             return self._log_probs.argmax(dim=-1)
-        waits = torch.empty_like(self._log_probs).exponential_()
-        return (self._log_probs - waits.log()).argmax(dim=-1)
+        return self.chosen_with(gumbel_noise(torch.empty_like(self._log_probs)))
+
+    def chosen_with(self, noise: Tensor) -> Tensor:
+        """The actions that Gumbel noise draws: argmax_i (log p_i + g_i) has the probabilities p."""
+        return (self._log_probs + noise).argmax(dim=-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """Log p(actions), (n,)."""
@@ -126,3 +146,8 @@ class Choices:
         """- sum_i p_i log p_i, (n,); what is impossible adds nothing."""
         finite = self._log_probs.clamp(min=torch.finfo(self._log_probs.dtype).min)
         return -(self._log_probs.exp() * finite).sum(dim=-1)
+
+
+def gumbel_noise(target: Tensor) -> Tensor:
+    """Fill a tensor with g = -log(E), E ~ Exp(1)."""
+    return target.exponential_().log_().neg_()

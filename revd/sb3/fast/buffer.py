@@ -178,10 +178,14 @@ class DeviceRolloutBuffer(RolloutBuffer):
         """Some steps by their numbers, counted step by step over all environments."""
         numbers = (self.values, self.log_probs, self.advantages, self.returns)
         return RolloutBufferSamples(
-            map_observations(lambda part: _rows(part, rows), self.observations),  # type: ignore[arg-type]
+            self.shown(rows),  # type: ignore[arg-type]
             _rows(self.actions, rows).float(),
             *(_rows(part, rows) for part in numbers),
         )
+
+    def shown(self, rows: Tensor) -> Observations:
+        """The observations of `samples`."""
+        return map_observations(lambda part: _rows(part, rows), self.observations)
 
     def get(self, batch_size: int | None = None) -> Generator[RolloutBufferSamples, None, None]:
         """Minibatches for a `train()` like SB3's own."""

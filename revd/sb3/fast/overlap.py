@@ -15,7 +15,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
 
-from revd.sb3.fast.branches import Networks
+from revd.sb3.fast.branches import Branches, Networks, gumbel_noise
 from revd.sb3.fast.buffer import Array, DeviceRolloutBuffer
 from revd.sb3.fast.graphs import Recorder, Replayable, addresses
 from revd.sb3.groups import GroupedVecEnv, joined
@@ -25,7 +25,7 @@ class GroupActor:
     """Acts for the environments of one group.
 
     From the frames in the host's memory to the actions there, everything is one replayable piece of work, which also
-    writes the step into the buffer.
+    writes the step into the buffer. A GPU does it while the host turns to something else.
     """
 
     def __init__(
@@ -47,30 +47,44 @@ class GroupActor:
         self._arriving = torch.empty_like(self._seen, memory_format=torch.contiguous_format)
         pinned = buffer.device.type == "cuda"
         self._observations = torch.empty(self._seen.shape, dtype=self._seen.dtype, pin_memory=pinned)
+        self._shown = self._observations.numpy()
         actions = (len(self._seen), *(buffer.action_space.shape or ()))
         self._actions = torch.empty(actions, dtype=buffer.actions.dtype, pin_memory=pinned)
+        # Numbers drawn for a whole rollout: a graph that draws its own is told of the generator before every replay.
+        n_choices = networks.n_choices if isinstance(networks, Branches) else 0
+        self._noise = torch.empty((buffer.buffer_size, len(self._seen), n_choices), device=buffer.device)
         self._work: Replayable[None] = Replayable("acting", self._act, recorder, self._fingerprint)
 
     def begin(self) -> None:
         """A rollout begins."""
         self._step.zero_()
+        gumbel_noise(self._noise)
         self._work.renew()
 
     @torch.no_grad()
-    def __call__(self, observations: Array) -> Array:
-        """The actions for a step of the group."""
-        self._observations.copy_(torch.from_numpy(observations).reshape(self._observations.shape))
+    def see(self, observations: Array) -> None:
+        """Begin to act on what the group shows."""
+        self._shown[...] = observations.reshape(self._shown.shape)
         self._work()
+
+    def actions(self) -> Array:
+        """Wait for the actions."""
         if self._buffer.device.type == "cuda":
             torch.cuda.current_stream(self._buffer.device).synchronize()
         return self._actions.numpy().copy()
 
     def _act(self) -> None:
         self._seen.copy_(self._arriving.copy_(self._observations, non_blocking=True))
-        actions, values, log_probs = self._networks.forward(self._seen)
-        self._actions.copy_(actions, non_blocking=True)
+        actions, values, log_probs = self._answer()
         self._buffer.write(self._step, self._envs, self._seen, (actions, values, log_probs))
         self._step += 1
+        # At the end: kernels would wait longer for a copy than for each other.
+        self._actions.copy_(actions, non_blocking=True)
+
+    def _answer(self) -> tuple[Tensor, Tensor, Tensor]:
+        if isinstance(self._networks, Branches) and self._noise.numel():
+            return self._networks.forward(self._seen, noise=self._noise.index_select(0, self._step)[0])
+        return self._networks.forward(self._seen)
 
     def _fingerprint(self) -> Hashable:
         return addresses(*self._policy.parameters(), *self._policy.buffers(), *self._buffer.tensors)
@@ -114,28 +128,34 @@ class OverlappedRollouts:
         callback.on_rollout_start()
         for actor in self._actors:
             actor.begin()
-        shown = [model._last_obs[envs] for envs in self.env.groups]  # type: ignore[index]
-        chosen = [self._send(group, part) for group, part in enumerate(shown)]
+        chosen = []
+        for group, envs in enumerate(self.env.groups):
+            self._actors[group].see(model._last_obs[envs])  # type: ignore[index]
+            chosen.append(self._send(group))
         for step in range(n_steps):
-            received, following = [], []
-            for group in range(len(self._actors)):
-                received.append(self._receive(group))
-                if step + 1 < n_steps:
-                    following.append(self._send(group, received[-1][0]))
-            if not self._finish_step(callback, np.concatenate(chosen), joined(received), n_steps):
+            shown, outcomes, following = [], [], []
+            for group, actor in enumerate(self._actors):
+                going_on = step + 1 < n_steps
+                shown.append(self._receive(group))
+                if going_on:
+                    actor.see(shown[group])
+                outcomes.append(self.env.outcome(group))
+                if going_on:
+                    following.append(self._send(group))
+            if not self._finish_step(callback, np.concatenate(chosen), joined(shown, outcomes), n_steps):
                 return False
             chosen = following
         self._finish(callback)
         return True
 
-    def _send(self, group: int, observations: Any) -> Array:
-        """Act for a group, and let it step; returns the actions."""
-        actions = self._actors[group](observations)
+    def _send(self, group: int) -> Array:
+        """Let a group step as the policy has decided; returns the actions."""
+        actions = self._actors[group].actions()
         self.env.send(group, self._executable(actions))
         self._under_way.add(group)
         return actions
 
-    def _receive(self, group: int) -> VecEnvStepReturn:
+    def _receive(self, group: int) -> Array:
         self._under_way.discard(group)
         return self.env.receive(group)
 
@@ -144,9 +164,8 @@ class OverlappedRollouts:
         model = self._model
         for group in sorted(self._under_way):
             envs = self.env.groups[group]
-            observations, _, dones, _ = self.env.receive(group)
-            model._last_obs[envs] = observations  # type: ignore[index, assignment]
-            model._last_episode_starts[envs] = dones  # type: ignore[index]
+            model._last_obs[envs] = self.env.receive(group)  # type: ignore[index]
+            _, model._last_episode_starts[envs], _ = self.env.outcome(group)  # type: ignore[index]
         self._under_way.clear()
 
     def _executable(self, actions: Array) -> Array:
@@ -174,8 +193,8 @@ class OverlappedRollouts:
                 "obs_tensor": buffer.observations[buffer.pos],  # type: ignore[index]
                 "actions": actions,
                 "clipped_actions": self._executable(actions),
-                "values": buffer.values[buffer.pos].unsqueeze(1).clone(),
-                "log_probs": buffer.log_probs[buffer.pos].clone(),
+                "values": buffer.values[buffer.pos].unsqueeze(1),
+                "log_probs": buffer.log_probs[buffer.pos],
                 "new_obs": new_obs,
                 "rewards": rewards,
                 "dones": dones,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,10 +11,11 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from revd.sb3.fast.branches import Networks
+from revd.functional.nearest import triton_works
+from revd.sb3.fast.branches import Branches, Networks
 from revd.sb3.fast.buffer import Array, DeviceRolloutBuffer
 from revd.sb3.fast.graphs import Recorder, Replayable, addresses
-from revd.sb3.fast.losses import Evaluation, Objective, explained_variance
+from revd.sb3.fast.losses import Evaluation, Objective, PPOObjective, explained_variance
 from revd.sb3.fast.optimizers import CapturableForm, align_state, state_tensors, stepping_together
 
 
@@ -102,29 +103,63 @@ class Update:
         return float(explained_variance(self._buffer.values, self._buffer.returns))
 
     def _step(self, rows: Tensor) -> None:
-        loss, _ = self._loss(rows)
-        self.policy.optimizer.zero_grad()
-        loss.backward()
+        self._backward(rows, set_to_none=True)
         self._change()
 
     def _gradient(self, rows: Tensor) -> Tensor:
-        loss, statistics = self._loss(rows)
-        self.policy.optimizer.zero_grad(set_to_none=False)
-        loss.backward()
+        return self._backward(rows, set_to_none=False)
+
+    def _backward(self, rows: Tensor, *, set_to_none: bool) -> Tensor:
+        """Leave the gradients of a minibatch in the parameters; returns the statistics."""
+        outputs, gradients, statistics = self._ends(rows)
+        self._statistics.index_copy_(0, self._next, statistics[None])
+        self._next += 1
+        self.policy.optimizer.zero_grad(set_to_none=set_to_none)
+        torch.autograd.backward(outputs, gradients)
         return statistics
 
-    def _loss(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _ends(self, rows: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor | None], Tensor]:
+        """Where gradients go back from: outputs of the policy, the loss's gradients by them, and the statistics."""
+        found = self._ends_in_one_kernel(rows)
+        if found is not None:
+            return found
         samples = self._buffer.samples(rows)
         actions = samples.actions.long().flatten() if self._discrete else samples.actions
         values, log_prob, entropy = self._networks.evaluate_actions(samples.observations, actions)
         loss, statistics = self._objective(Evaluation(values.flatten(), log_prob, entropy), samples, self._coefficients)
-        self._statistics.index_copy_(0, self._next, statistics[None])
-        self._next += 1
-        return loss, statistics
+        return (loss,), (None,), statistics
+
+    def _ends_in_one_kernel(self, rows: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor], Tensor] | None:
+        """The same for PPO with discrete actions on a GPU; None for others."""
+        networks, objective = self._networks, self._objective
+        if not (self._few_kernels and isinstance(networks, Branches) and isinstance(objective, PPOObjective)):
+            return None
+        from revd.sb3.fast import discrete_ppo
+
+        if not networks.n_choices or not discrete_ppo.can_evaluate(len(rows), networks.n_choices):
+            return None
+        shown = self._buffer.shown(rows)
+        assert isinstance(shown, Tensor)
+        outputs = networks.logits_and_values(shown)
+        found = discrete_ppo.gradients(*outputs, rows, self._buffer, objective, self._coefficients)
+        return outputs, (found.logits, found.values), found.statistics
+
+    @property
+    def _few_kernels(self) -> bool:
+        """Whether kernels of our own stand in for many of torch's."""
+        return self._capturing and triton_works(self._buffer.device)
 
     def _change(self) -> None:
+        optimizer = self.policy.optimizer
+        if self._few_kernels:
+            from revd.sb3.fast import clipped_adam
+
+            trained = [parameter for parameter in self.policy.parameters() if parameter.grad is not None]
+            if clipped_adam.can_step(optimizer, trained):
+                clipped_adam.step(optimizer, trained, self._max_grad_norm)
+                return
         nn.utils.clip_grad_norm_(self.policy.parameters(), self._max_grad_norm)
-        self.policy.optimizer.step()
+        optimizer.step()
 
     def _fingerprint(self) -> Hashable:
         optimizer = self.policy.optimizer

@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch.distributions import Categorical
 
 from revd.sb3 import FastPPO
-from revd.sb3.fast.branches import Choices, networks_of
+from revd.sb3.fast.branches import Choices, gumbel_noise, networks_of
 from tests.sb3.fast.support import CONTINUOUS, DISCRETE, FRAMES, VECTOR, build, noise
 
 LOGITS = torch.tensor([[0.0, 1.0, -2.0, 0.5], [30.0, -30.0, 0.0, 0.0], [-1e4, 0.0, 1e4, 3.0]])
@@ -44,6 +44,15 @@ def test_what_is_impossible_is_never_drawn() -> None:
 
 def test_deterministic_actions_are_the_likeliest() -> None:
     assert Choices(LOGITS).get_actions(deterministic=True).tolist() == [1, 0, 2]
+
+
+def test_noise_can_come_from_outside() -> None:
+    noise = torch.tensor([[9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 3e4]])
+    assert Choices(LOGITS).chosen_with(noise).tolist() == [0, 0, 3]
+    torch.manual_seed(0)
+    drawn = Choices(LOGITS).get_actions()
+    torch.manual_seed(0)
+    assert torch.equal(drawn, Choices(LOGITS).chosen_with(gumbel_noise(torch.empty_like(LOGITS))))
 
 
 @pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -193,7 +194,8 @@ def test_actions_are_waited_for_on_a_busy_gpu() -> None:
         for step in range(8):
             torch.cuda._sleep(20_000_000)
             seen = np.full((envs.stop - envs.start, 3), step, np.float32)
-            actions = actor(seen)
+            actor.see(seen)
+            actions = actor.actions()
             np.testing.assert_array_equal(model.rollout_buffer.actions[step, envs].flatten().cpu(), actions)
             np.testing.assert_array_equal(model.rollout_buffer.observations[step, envs].cpu(), seen)
 
@@ -206,7 +208,7 @@ def test_each_group_draws_new_actions_with_the_policys_probabilities() -> None:
     for envs, actor in zip((slice(0, 2), slice(2, N_ENVS)), model._overlapped._actors, strict=True):
         actor.begin()
         seen = np.zeros((envs.stop - envs.start, 3), np.float32)
-        drawn.append(np.stack([actor(seen) for _ in range(500)]))
+        drawn.append(np.stack([(actor.see(seen), actor.actions())[1] for _ in range(500)]))
         with torch.no_grad():
             expected = model.policy.get_distribution(torch.zeros(1, 3, device="cuda")).distribution.probs[0]
         found = np.bincount(drawn[-1].flatten(), minlength=3) / drawn[-1].size
@@ -221,3 +223,14 @@ def test_the_bonus_reads_frames_where_they_are(method: str) -> None:
     model.learn(4 * 48, callback=callback)
     assert callback.rollouts == 4
     assert np.isfinite(callback.latest["bonus_mean"])
+
+
+def test_loss_clipping_and_adam_are_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="Triton is not made for this system")
+    from revd.sb3.fast import clipped_adam, discrete_ppo
+
+    spies = [Mock(wraps=clipped_adam.step), Mock(wraps=discrete_ppo.gradients)]
+    monkeypatch.setattr(clipped_adam, "step", spies[0])
+    monkeypatch.setattr(discrete_ppo, "gradients", spies[1])
+    build(FastPPO, noise(), device="cuda", **small(FastPPO)).learn(2 * 48)
+    assert all(spy.called for spy in spies)

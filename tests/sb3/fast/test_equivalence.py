@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from stable_baselines3 import A2C, PPO
 from torch import Tensor
 
 from revd.sb3 import FastA2C, FastPPO
+from revd.sb3.fast.branches import Branches
 from revd.sb3.policies import PaperCnnPolicy
 from tests.sb3.fast.support import (
     CONTINUOUS,
@@ -112,6 +114,35 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
         # What one graph writes is what the other reads.
         kept = [gradient.data_ptr() for gradient in fast._update._kept_gradients.values()]
         assert [parameter.grad.data_ptr() for parameter in fast.policy.parameters()] == kept
+
+
+@pytest.mark.parametrize("target_kl", [None, 1.0], ids=["one graph", "two graphs"])
+@pytest.mark.parametrize("clip_range_vf", [None, 0.1], ids=["values free", "values clipped"])
+def test_so_are_steps_in_few_kernels(
+    monkeypatch: pytest.MonkeyPatch, target_kl: float | None, clip_range_vf: float | None
+) -> None:
+    """What a GPU does with PPO, discrete actions and Adam, in Triton's interpreter."""
+    pytest.importorskip("triton", reason="Triton is not made for this system")
+    from revd.sb3.fast import clipped_adam, discrete_ppo
+
+    monkeypatch.setattr("revd.sb3.fast.update.triton_works", lambda device: True)
+    step, gradients = Mock(wraps=clipped_adam.step), Mock(wraps=discrete_ppo.gradients)
+    monkeypatch.setattr(clipped_adam, "step", step)
+    monkeypatch.setattr(discrete_ppo, "gradients", gradients)
+    network = next(name for name in NETWORKS if "mlp" in name)
+    several = {"batch_size": 20, "n_epochs": 2, "target_kl": target_kl, "clip_range_vf": clip_range_vf}
+    _, fast, rearranged, start = triple("PPO", network, DISCRETE, **several)
+    capturing(fast)
+    fast._update._networks = networks = Branches(fast.policy)
+    networks._discrete = True
+    for order in range(2):
+        for model in (rearranged, fast):
+            update(model, order)
+    assert (step.call_count, gradients.call_count) == (11, 12), "Adam's first step creates its state"
+    assert distance(fast, rearranged, start) < 5e-6
+    theirs, ours = (model.logger.name_to_value for model in (rearranged, fast))
+    for key, value in theirs.items():
+        assert ours[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key
 
 
 def step_by_step(

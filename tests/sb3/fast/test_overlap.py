@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 from revd.sb3 import FastA2C, FastPPO
 from revd.sb3.faults import CheckedVecEnv, EnvironmentFault
-from revd.sb3.groups import find_groups
+from revd.sb3.groups import find_groups, joined
 from tests.sb3.fast.support import CONTINUOUS, DISCRETE, array, build, capturing
 
 N_ENVS, N_STEPS, LENGTH = 5, 16, 7
@@ -34,6 +34,7 @@ class Clocks(VecEnv):
         self.log: list[str] = []
         self._time = np.zeros(N_ENVS, int)
         self._sent: dict[int, Any] = {}
+        self._outcomes: dict[int, Any] = {}
         self.fails_at = fails_at
         self.failure: BaseException = OSError("the clock has stopped")
 
@@ -62,15 +63,20 @@ class Clocks(VecEnv):
         for index in np.flatnonzero(dones):
             infos[index]["terminal_observation"] = shown[index] + 0.5
             infos[index]["episode"] = {"r": 1.0, "l": LENGTH, "t": 0.0}
-        return shown, rewards, dones, infos
+        self._outcomes[group] = rewards, dones, infos
+        return shown
+
+    def outcome(self, group: int) -> Any:
+        self.log.append(f"outcome {group}")
+        return self._outcomes.pop(group)
 
     def step_async(self, actions: Any) -> None:
         for group, part in enumerate(self.groups):
             self.send(group, actions[part])
 
     def step_wait(self) -> Any:
-        observations, rewards, dones, infos = zip(*(self.receive(group) for group in range(2)), strict=True)
-        return np.concatenate(observations), np.concatenate(rewards), np.concatenate(dones), [*infos[0], *infos[1]]
+        observations = [self.receive(group) for group in range(2)]
+        return joined(observations, [self.outcome(group) for group in range(2)])
 
     def _shown(self, part: slice) -> Any:
         envs, time = np.arange(N_ENVS)[part], self._time[part]
@@ -210,8 +216,8 @@ def test_one_group_steps_while_the_other_is_served() -> None:
     env = Clocks()
     model = model_of(env=env)
     model.learn(N_STEPS * N_ENVS, callback=Keeper())
-    middle = ["receive 0", "send 0", "receive 1", "send 1", "callback"]
-    last = ["receive 0", "receive 1", "callback"]
+    middle = ["receive 0", "outcome 0", "send 0", "receive 1", "outcome 1", "send 1", "callback"]
+    last = ["receive 0", "outcome 0", "receive 1", "outcome 1", "callback"]
     assert env.log == ["send 0", "send 1", *middle * (N_STEPS - 1), *last]
 
 
@@ -243,6 +249,27 @@ def test_after_an_interrupt_the_next_training_begins_with_new_episodes(where: st
 def _assert_times(keeper: Keeper, *, first: int) -> None:
     times = keeper.rollouts[0]["observations"][:, :, 1]
     np.testing.assert_array_equal(times, np.broadcast_to(first + np.arange(N_STEPS)[:, None], times.shape))
+
+
+def test_each_step_of_each_rollout_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU discrete actions are drawn with noise for a whole rollout; here Branches are told to do that, too."""
+    model = model_of(policy_kwargs={"share_features_extractor": False})
+    networks = model._acting.networks
+    networks._discrete = True
+    used: list[Any] = []
+    forward = networks.forward
+
+    def logged(obs: Any, noise: Any) -> Any:
+        answer = forward(obs, noise=noise)
+        with torch.no_grad():
+            latent = model.policy.get_distribution(obs).distribution.logits
+        np.testing.assert_array_equal(answer[0], (latent + noise).argmax(1))
+        used.extend(noise.tolist())
+        return answer
+
+    monkeypatch.setattr(networks, "forward", logged)
+    model.learn(2 * N_STEPS * N_ENVS)
+    assert len({tuple(row) for row in used}) == 2 * N_STEPS * N_ENVS
 
 
 def test_an_environment_that_breaks_is_named() -> None:
