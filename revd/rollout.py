@@ -29,7 +29,7 @@ class Rollout:
         next_observations: True successors, shaped as `observations`: the terminal observation at an episode's end,
             never the one after the reset.
         dones: (n_steps, n_envs), the transition ended its episode (terminated or truncated).
-        lengths: (n_envs,), valid steps per column for frameworks with ragged episodes; None means all.
+        lengths: (n_envs,), on the host, valid steps per column for frameworks with ragged episodes; None means all.
     """
 
     observations: Observations
@@ -76,8 +76,19 @@ class Rollout:
         """(n_steps, n_envs) bool: the steps that `lengths` admits."""
         if self.lengths is None:
             return torch.ones_like(self.dones)
-        steps = torch.arange(self.n_steps, device=self.lengths.device)
+        steps = torch.arange(self.n_steps)
         return (steps[:, None] < self.lengths[None, :]).to(self.dones.device)
+
+    def valid_on(self, device: torch.device) -> Tensor:
+        """`valid` on a device, to which nothing is moved where `lengths` is None."""
+        if self.lengths is None:
+            return torch.ones(self.dones.shape, dtype=torch.bool, device=device)
+        return self.valid.to(device)
+
+    @property
+    def n_valid(self) -> int:
+        """How many steps `lengths` admits."""
+        return self.dones.numel() if self.lengths is None else int(self.lengths.sum())
 
     def steps(self, values: Observations) -> Observations:
         """The valid steps of one of the fields, (n, …), in order of time; a view of it where `lengths` is None."""
@@ -124,23 +135,33 @@ class Rollout:
             expected = (self.n_steps, self.n_envs, *(space.shape or ()))
             raise ValueError(f"{name} must have shape {expected} for {space}, got {tuple(values.shape)}")
         if values.is_floating_point():
-            self._check_steps(name, values.to(torch.float32).isfinite(), "a NaN or infinite value")
+            # Also false for NaN, by half as many passes as `isfinite`.
+            self._check_steps(name, values.to(torch.float32).abs() < torch.inf, "a NaN or infinite value")
         bounds = discrete_bounds(space)
         if bounds is not None:
-            low, high = (bound.to(values.device) for bound in bounds)
-            # In 64 bits: a bound that does not fit the values' own type would wrap around.
-            wide = values.double() if values.is_floating_point() else values.long()
-            good = (wide >= low) & (wide <= high) & (wide == wide.trunc())
-            self._check_steps(name, good, f"a value outside {space}")
+            self._check_steps(name, _inside(values, *bounds), f"a value outside {space}")
 
     def _check_steps(self, name: str, good: Tensor, what: str) -> None:
-        bad = ~good.reshape(self.n_steps, self.n_envs, -1).all(dim=-1) & self.valid.to(good.device)
-        if bad.any():
+        good = good.reshape(self.n_steps, self.n_envs, -1).all(dim=-1)
+        if self.lengths is not None:
+            good |= ~self.valid_on(good.device)
+        if not good.all():
+            bad = ~good
             step, env = bad.nonzero()[0].tolist()
             raise ValueError(
                 f"{name} hold {what} at step {step} of environment {env} "
                 f"({int(bad.sum())} of {bad.numel()} entries are affected)"
             )
+
+
+def _inside(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Which values are whole numbers from low to high."""
+    # Single numbers may stay on the host: kernels take them as arguments.
+    low, high = (bound.to(values.device) if bound.ndim else bound for bound in (low, high))
+    # In 64 bits: a bound that does not fit the values' own type would wrap around.
+    wide = values.double() if values.is_floating_point() else values.long()
+    inside = (wide >= low) & (wide <= high)
+    return inside & (wide == wide.trunc()) if wide.is_floating_point() else inside
 
 
 def map_observations(function: Callable[[Tensor], Tensor], observations: Observations) -> Observations:
@@ -168,7 +189,7 @@ def _lengths(values: ArrayLike) -> Tensor:
     lengths = _tensor("lengths", values)
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be integers, got {lengths.dtype}")
-    return lengths.long()
+    return lengths.long().cpu()
 
 
 #: Types of which torch can do little more than store them, and what to take instead.

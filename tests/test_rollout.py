@@ -53,6 +53,15 @@ def test_lengths_mark_valid_steps() -> None:
     assert rollout.lengths is not None
     assert rollout.lengths.dtype == torch.int64
     assert rollout.valid.T.int().tolist() == [[1, 1, 1, 0, 0, 0, 0, 0], [0] * 8]
+    assert torch.equal(rollout.valid_on(torch.device("cpu")), rollout.valid)
+    assert rollout.n_valid == 3
+
+
+def test_without_lengths_every_step_is_valid() -> None:
+    rollout = make_rollout(0)
+    assert rollout.valid.all()
+    assert torch.equal(rollout.valid_on(torch.device("cpu")), rollout.valid)
+    assert rollout.n_valid == 16
 
 
 @pytest.mark.parametrize(

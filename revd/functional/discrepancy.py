@@ -22,7 +22,7 @@ def discrepancy(own: Tensor, previous: Tensor, *, eps: float, alpha: float) -> T
     Returns:
         One value for each state, of the same shape; 0 where either neighbour is missing.
     """
-    found = own.isfinite() & previous.isfinite()
+    found = (own < torch.inf) & (previous < torch.inf)
     return torch.where(found, (previous / (own + eps)) ** (1 - alpha), 0.0)
 
 
@@ -35,6 +35,6 @@ def spread(nearest: Tensor) -> Tensor:
     Returns:
         L, (...), in [0, 1]; 0 where no state has a neighbour.
     """
-    found = nearest.isfinite()
+    found = nearest < torch.inf
     total = torch.where(found, nearest, 0.0).sum(dim=-1)
     return torch.tanh(total / found.sum(dim=-1).clamp(min=1))

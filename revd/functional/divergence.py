@@ -47,8 +47,8 @@ def divergence_from_distances(
     Args:
         own: mu_k of every point within its own sample, (..., rows); inf in padded rows, which are left out.
         other: nu_k of every point in the other sample, (..., rows).
-        n: Size of the own sample, (...).
-        m: Size of the other sample, (...).
+        n: Size of the own sample, (...); may lie on the host.
+        m: Size of the other sample, (...); likewise.
         dimension: d, the dimension of the points.
         k: Which neighbour the distances belong to.
         alpha: Order of the divergence.
@@ -57,11 +57,11 @@ def divergence_from_distances(
         The estimates, (...), float32; NaN where no row has both neighbours.
     """
     _check_order(k, alpha)
-    valid = own.isfinite() & other.isfinite()
+    valid = (own < torch.inf) & (other < torch.inf)
     log_volumes = dimension * (_log(own) - _log(other))
-    log_sizes = ((n - 1).double().log() - m.double().log())[..., None]
-    log_terms = ((1 - alpha) * (log_sizes + log_volumes)).masked_fill(~valid, -torch.inf)
-    log_mean = log_terms.logsumexp(dim=-1) - valid.sum(dim=-1).double().log()
+    log_sizes = ((n - 1).double().log() - m.double().log())[..., None].to(own.device, non_blocking=True)
+    log_terms = torch.where(valid, (1 - alpha) * (log_sizes + log_volumes), -torch.inf)
+    log_mean = log_terms.logsumexp(dim=-1) - valid.sum(dim=-1, dtype=torch.float64).log()
     return ((log_mean + _log_constant(k, alpha)) / (alpha - 1)).float()
 
 

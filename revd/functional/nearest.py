@@ -28,7 +28,8 @@ def nearest(x: Tensor, targets: Sequence[Target], k: int) -> list[Tensor]:
 
 def backend(device: torch.device, shape: tuple[int, ...], targets: Sequence[Target], k: int) -> ModuleType:
     """Who searches from points of a shape, (b, n, d), on a device: `fused` or `tiled`."""
-    if triton_works(device):
+    # torch.compile does not look into what is cached: a CPU has no need to ask.
+    if device.type == "cuda" and triton_works(device):
         from revd.functional import fused
 
         if fused.can_search(shape, targets, k):

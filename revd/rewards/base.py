@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from revd.moments import RunningMoments
 from revd.rewards.config import RewardConfig, build_config, require_integer
+from revd.rewards.recording import Mean, read_means, total
 from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class IntrinsicReward(nn.Module, ABC):
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         self.bonus_moments = RunningMoments()
         self._metrics: dict[str, float] = {}
+        self._recorded: dict[str, Mean] = {}
 
     @property
     def device(self) -> torch.device:
@@ -75,16 +77,17 @@ class IntrinsicReward(nn.Module, ABC):
         """
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)
         self.check_rollout_length(rollout.n_steps)
-        self._metrics = {}
-        valid = rollout.valid.to(self.device)
+        self._metrics, self._recorded = {}, {}
+        valid = rollout.valid_on(self.device)
         bonus = torch.zeros(valid.shape, device=self.device)
-        if valid.any():
+        if rollout.n_valid > 0:
             bonus = torch.where(valid, self.bonus(rollout), 0.0)
         self._check_finite(bonus)
         if self.config.normalize == "rms":
             bonus = self._divided_by_std(bonus, valid)
         self.calls += 1
-        self.record(bonus_mean=bonus.sum() / valid.sum().clamp(min=1))
+        self.record(bonus_mean=Mean(total(bonus), max(rollout.n_valid, 1)))
+        self._read_recorded()
         return bonus
 
     @abstractmethod
@@ -109,24 +112,29 @@ class IntrinsicReward(nn.Module, ABC):
 
     def metrics(self) -> dict[str, float]:
         """Numbers about the last `compute`; quantities that were not defined then are left out."""
+        self._read_recorded()
         return dict(self._metrics)
 
-    def record(self, **values: Tensor | float) -> None:
-        """Add numbers to `metrics` (for use inside `bonus`)."""
-        self._metrics.update({name: float(value) for name, value in values.items()})
+    def record(self, **values: Tensor | float | Mean) -> None:
+        """Add numbers to `metrics` (for use inside `bonus`); they are read later, so that no device is waited for."""
+        self._recorded |= {name: value if isinstance(value, Mean) else Mean(value, 1) for name, value in values.items()}
+
+    def _read_recorded(self) -> None:
+        self._metrics |= read_means(self._recorded)
+        self._recorded = {}
 
     def _divided_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
         # A call that pays nothing (REVD's first segment, a warm-up) says nothing about the size of the bonus.
         if bonus.any():
             self.bonus_moments.update(bonus[valid])
-        std, mean = float(self.bonus_moments.std), float(self.bonus_moments.mean)
+        std, mean = torch.stack([self.bonus_moments.std, self.bonus_moments.mean]).tolist()
         # A constant bonus varies by rounding only, which is nothing to divide by; nor is what float32 takes for 0.
         return bonus / std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else bonus
 
     def _check_finite(self, bonus: Tensor) -> None:
-        bad = ~bonus.isfinite()
-        if bad.any():
-            step, env = bad.nonzero()[0].tolist()
+        # The largest is NaN where one of them is. One number to wait for, and few launches: `isfinite` alone is four.
+        if not bonus.abs().amax() < torch.inf:
+            step, env = (~bonus.isfinite()).nonzero()[0].tolist()
             raise ValueError(
                 f"the bonus of {type(self).__name__} is not a finite number at step {step} of environment {env}"
             )

@@ -56,18 +56,23 @@ class EmbeddingReward(IntrinsicReward):
 
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
         """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
-        valid = rollout.valid.to(self.device)
-        embeddings = torch.zeros(*valid.shape, self.encoder.embedding_size, device=self.device)
-        embeddings[valid] = self.encoder(rollout.steps(observations))
+        embeddings: Tensor = self.encoder(rollout.steps(observations))
+        if rollout.lengths is None:
+            embeddings = embeddings.unflatten(0, rollout.dones.shape)
+        else:
+            valid = rollout.valid.to(self.device)
+            padded = torch.zeros(*valid.shape, self.encoder.embedding_size, device=self.device)
+            padded[valid] = embeddings
+            embeddings = padded
         _check_size(embeddings)
         return embeddings
 
 
 def _check_size(embeddings: Tensor) -> None:
     # Checked before the memory is touched: later the distances would be infinite, as if neighbours were missing.
-    bad = ~(embeddings.abs().amax(dim=-1) <= LARGEST_EMBEDDING)
-    if bad.any():
-        step, env = bad.nonzero()[0].tolist()
+    largest = embeddings.abs().amax(dim=-1)
+    if not largest.amax() <= LARGEST_EMBEDDING:
+        step, env = (~(largest <= LARGEST_EMBEDDING)).nonzero()[0].tolist()
         raise ValueError(
             f"the embedding at step {step} of environment {env} is too large for distances in float32: "
             "normalise the observations (VecNormalize, or normalize_observations=True)"

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from revd.rewards.config import NeighborConfig, RewardConfig
 from revd.rewards.neighbors import NeighborReward
+from revd.rewards.recording import Mean, total
 
 if TYPE_CHECKING:
     from revd.rollout import Rollout
@@ -48,10 +49,11 @@ class RE3(NeighborReward):
         mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
             segments.put(mu_k, segments.own_distances(self.config.k)[..., -1])
-        paid = mu_k.isfinite()
-        distance = torch.where(paid, mu_k, 0.0)
+        found = mu_k < torch.inf
+        distance = torch.where(found, mu_k, 0.0)
+        paid = total(found)
+        # Padded steps are never paid, so that what is not is a valid one.
         self.record(
-            distance=distance.sum() / paid.sum().clamp(min=1),
-            unpaid=(~paid & rollout.valid.to(self.device)).sum() / rollout.valid.sum().clamp(min=1),
+            distance=Mean(total(distance), paid.clamp(min=1)), unpaid=Mean(rollout.n_valid - paid, rollout.n_valid)
         )
         return torch.log1p(distance) if self.config.log else distance

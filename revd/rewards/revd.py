@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor
 from revd.functional import discrepancy, divergence_from_distances, spread
 from revd.rewards.config import NeighborConfig, RewardConfig, require, require_positive
 from revd.rewards.neighbors import NeighborReward
+from revd.rewards.recording import Mean, total
 
 if TYPE_CHECKING:
     from revd.rewards.segments import Segments
@@ -62,15 +65,16 @@ class REVD(NeighborReward):
     def embedded_bonus(self, rollout: Rollout) -> Tensor:
         """Pay every segment of the rollout, and record how they differ from the ones before."""
         bonus = torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
-        payments = []
+        reports = []
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
-            payment = self._pay(segments)
-            segments.put(bonus, payment.bonus)
-            payments.append(payment)
-        self._record(payments)
+            payment, report = self._pay(segments)
+            segments.put(bonus, payment)
+            reports.append(report)
+        self.record(**{name: reduce(add, (report[name] for report in reports)) for name in reports[0]})
         return bonus
 
-    def _pay(self, segments: Segments) -> _Payment:
+    def _pay(self, segments: Segments) -> tuple[Tensor, dict[str, Mean]]:
+        """What the new states of the segments are paid, (b, p), and what is reported about it."""
         config = self.config
         own, previous = segments.distances(config.k)
         mu_1, mu_k, nu_k = own[..., 0], own[..., -1], previous[..., -1]
@@ -79,45 +83,27 @@ class REVD(NeighborReward):
         nearest = torch.cat([carried, mu_1], dim=1)
         scale = spread(nearest)
         ratio = discrepancy(mu_k, nu_k, eps=config.eps, alpha=config.alpha)
-        paid = mu_k.isfinite() & nu_k.isfinite()
-        return _Payment(
-            bonus=scale[:, None] * ratio if config.scale_by_spread else ratio,
-            discrepancy=ratio[paid],
-            spread=scale[segments.lengths > 1],
-            divergence=divergence_from_distances(
-                mu_k,
-                nu_k,
-                n=segments.lengths,
-                m=segments.previous_lengths,
-                dimension=segments.current.shape[-1],
-                k=config.k,
-                alpha=config.alpha,
-            ),
-            duplicate=nearest[nearest.isfinite()] == 0,
-            unpaid=~paid[segments.is_new],
+        bonus = scale[:, None] * ratio if config.scale_by_spread else ratio
+        # Both factors are 0 where they are not defined, which adds nothing to their sums.
+        paid, new = total((mu_k < torch.inf) & (nu_k < torch.inf)), int(segments.n_new.sum())
+        return bonus, {
+            "divergence": self._divergence(segments, mu_k, nu_k),
+            "spread": Mean(total(scale), int((segments.lengths > 1).sum())),
+            "discrepancy": Mean(total(ratio), paid),
+            "duplicates": Mean(total(nearest == 0), total(nearest < torch.inf)),
+            "unpaid": Mean(new - paid, new),
+        }
+
+    def _divergence(self, segments: Segments, mu_k: Tensor, nu_k: Tensor) -> Mean:
+        config = self.config
+        estimates = divergence_from_distances(
+            mu_k,
+            nu_k,
+            n=segments.lengths,
+            m=segments.previous_lengths,
+            dimension=segments.current.shape[-1],
+            k=config.k,
+            alpha=config.alpha,
         )
-
-    def _record(self, payments: list[_Payment]) -> None:
-        for metric, values in {
-            "divergence": [payment.divergence for payment in payments],
-            "spread": [payment.spread for payment in payments],
-            "discrepancy": [payment.discrepancy for payment in payments],
-            "duplicates": [payment.duplicate for payment in payments],
-            "unpaid": [payment.unpaid for payment in payments],
-        }.items():
-            joined = torch.cat(values).float()
-            joined = joined[joined.isfinite()]
-            if len(joined):
-                self.record(**{metric: joined.mean()})
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Payment:
-    """What the new states of a batch of segments are paid, (b, p), and what is reported about it."""
-
-    bonus: Tensor
-    discrepancy: Tensor
-    spread: Tensor
-    divergence: Tensor
-    duplicate: Tensor
-    unpaid: Tensor
+        defined = estimates.abs() < torch.inf
+        return Mean(total(torch.where(defined, estimates, 0.0)), total(defined))

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Segments:
     """A padded batch of b segments.
+
+    Where its states come from and belong, every (b,), is known on the host and stays there, so that asking for it
+    waits for no device; states and what is measured of them are where the embeddings are.
 
     Attributes:
         columns: (b,), the environment of each segment.
@@ -47,39 +51,50 @@ class Segments:
     carried_nearest: Tensor
     running: Tensor
 
-    @property
+    @cached_property
+    def n_new(self) -> Tensor:
+        """(b,), on the host: how many states each segment has got in this rollout."""
+        return self.lengths - self.carried
+
+    @cached_property
     def offsets(self) -> Tensor:
-        """(1, p), counts the new states of a segment, up to the largest number of them."""
-        most = int((self.lengths - self.carried).max())
-        return torch.arange(most, device=self.lengths.device)[None]
+        """(1, p), on the host: counts the new states of a segment, up to the largest number of them."""
+        return torch.arange(int(self.n_new.max()))[None]
 
-    @property
+    @cached_property
     def is_new(self) -> Tensor:
-        """(b, p), False for padding."""
-        return self.offsets < (self.lengths - self.carried)[:, None]
+        """(b, p), on the host: False for padding."""
+        return self.offsets < self.n_new[:, None]
 
-    @property
+    @cached_property
     def rows(self) -> Tensor:
-        """(b, p), the rows of `current` that hold the new states; any row for padding."""
+        """(b, p), on the host: the rows of `current` that hold the new states; any row for padding."""
         return (self.carried[:, None] + self.offsets).clamp(max=self.current.shape[1] - 1)
 
-    @property
+    @cached_property
     def new_states(self) -> Tensor:
         """(b, p, d), the rows of `current` that were added by this rollout."""
-        return self.current.gather(1, self.rows[..., None].expand(-1, -1, self.current.shape[-1]))
+        rows = _upload(self.rows, self.current.device)
+        return self.current.gather(1, rows[..., None].expand(-1, -1, self.current.shape[-1]))
 
     def own_distances(self, k: int) -> Tensor:
         """mu_1 … mu_k of the new states: (b, p, k), inf where there are not so many others."""
         if not self.carried.any():
-            return neighbor_distances(self.current, k=k, x_lengths=self.lengths)[:, : self.offsets.shape[1]]
+            lengths = _unless_full(self.lengths, self.current)
+            return neighbor_distances(self.current, k=k, x_lengths=lengths)[:, : self.offsets.shape[1]]
         visible = self.lengths[:, None] * self.is_new
         return visible_distances(self.new_states, self.current, k=k, visible=visible, own=self.rows)
 
     def distances(self, k: int) -> tuple[Tensor, Tensor]:
         """mu_1 … mu_k and nu_1 … nu_k of the new states, each (b, p, k), inf where there are not so many states."""
         if not self.carried.any():
-            counts = {"current_lengths": self.lengths, "previous_lengths": self.previous_lengths}
-            own, previous = episode_distances(self.current, self.previous, k=k, **counts)
+            own, previous = episode_distances(
+                self.current,
+                self.previous,
+                k=k,
+                current_lengths=_unless_full(self.lengths, self.current),
+                previous_lengths=_unless_full(self.previous_lengths, self.previous),
+            )
             return own[:, : self.offsets.shape[1]], previous[:, : self.offsets.shape[1]]
         visible = self.previous_lengths[:, None] * self.is_new
         return self.own_distances(k), visible_distances(self.new_states, self.previous, k=k, visible=visible)
@@ -89,19 +104,23 @@ class Segments:
         most = self.carried_nearest.shape[1]
         if most == 0:
             return self.carried_nearest
-        counts = {"x_lengths": self.carried, "y_lengths": self.lengths - self.carried}
+        counts = {"x_lengths": self.carried, "y_lengths": self.n_new}
         to_new = neighbor_distances(self.current[:, :most], self.new_states, k=1, **counts)
         return torch.minimum(self.carried_nearest, to_new[..., 0])
 
     def take(self, per_step: Tensor) -> Tensor:
         """From a value for every step of the rollout, (n_steps, n_envs, …), those of the new states, (b, p, …)."""
         steps = (self.starts[:, None] + self.offsets).clamp(max=len(per_step) - 1)
-        return per_step[steps, self.columns[:, None]]
+        indices = steps * per_step.shape[1] + self.columns[:, None]
+        return per_step.flatten(0, 1)[_upload(indices, per_step.device)]
 
     def put(self, per_step: Tensor, values: Tensor) -> None:
-        """Write values of the new states, (b, p), to their steps of `per_step`, (n_steps, n_envs)."""
+        """Write values of the new states, (b, p, …), to their steps of `per_step`, (n_steps, n_envs, …)."""
         segment, offset = self.is_new.nonzero(as_tuple=True)
-        per_step[self.starts[segment] + offset, self.columns[segment]] = values[segment, offset]
+        source = segment * self.offsets.shape[1] + offset
+        target = (self.starts[segment] + offset) * per_step.shape[1] + self.columns[segment]
+        source, target = _upload(torch.stack([source, target]), per_step.device)
+        per_step.view(-1, *per_step.shape[2:])[target] = values.flatten(0, 1)[source]
 
 
 class SegmentMemory(nn.Module, ABC):
@@ -144,7 +163,7 @@ class SegmentMemory(nn.Module, ABC):
     def _remember(self, name: str, states: Sequence[Tensor]) -> None:
         padded, lengths = pad(states)
         setattr(self, name, padded)
-        setattr(self, f"{name}_lengths", lengths)
+        setattr(self, f"{name}_lengths", _upload(lengths, padded.device))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name in self.sets:
@@ -162,14 +181,13 @@ class RolloutMemory(SegmentMemory):
     def segments(self, embeddings: Tensor, rollout: Rollout) -> list[Segments]:
         """One batch with a segment for each environment."""
         n_steps, n_envs, _ = embeddings.shape
-        device = embeddings.device
         current = embeddings.transpose(0, 1).contiguous()
         lengths = torch.full((n_envs,), n_steps) if rollout.lengths is None else rollout.lengths
-        lengths = lengths.to(device)
-        previous, previous_lengths = pad(self._recall("previous"), rows=self.k)
+        recalled = self._recall("previous")
+        previous, previous_lengths = pad(recalled, rows=self.k)
         zeros = torch.zeros_like(lengths)
         batch = Segments(
-            columns=torch.arange(n_envs, device=device),
+            columns=torch.arange(n_envs),
             starts=zeros,
             carried=zeros,
             current=current,
@@ -180,7 +198,7 @@ class RolloutMemory(SegmentMemory):
             running=torch.zeros_like(lengths, dtype=torch.bool),
         )
         if self.keep_previous:
-            kept = zip(current, self._recall("previous"), lengths.tolist(), strict=True)
+            kept = zip(current, recalled, lengths.tolist(), strict=True)
             self._remember("previous", [new[:length] if length >= self.k else old for new, old, length in kept])
         return [batch]
 
@@ -245,12 +263,25 @@ class EpisodeMemory(SegmentMemory):
 
 
 def pad(sequences: Sequence[Tensor], rows: int = 0) -> tuple[Tensor, Tensor]:
-    """Stack (n_i, d) tensors to (b, n, d), n at least `rows`, filled up with zeros; and their lengths, (b,)."""
+    """Stack (n_i, d) tensors to (b, n, d), n at least `rows`, filled up with zeros; lengths, (b,), on the host."""
     lengths = [len(sequence) for sequence in sequences]
-    padded = sequences[0].new_zeros(len(sequences), max(rows, *lengths), sequences[0].shape[-1])
+    longest = max(rows, *lengths)
+    if min(lengths) == longest:
+        return torch.stack(list(sequences)), torch.tensor(lengths)
+    padded = sequences[0].new_zeros(len(sequences), longest, sequences[0].shape[-1])
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence
-    return padded, torch.tensor(lengths, device=padded.device)
+    return padded, torch.tensor(lengths)
+
+
+def _upload(indices: Tensor, device: torch.device) -> Tensor:
+    """What the host knows, for the device; the copy does not wait for what the device is doing."""
+    return indices.to(device, non_blocking=True)
+
+
+def _unless_full(lengths: Tensor, states: Tensor) -> Tensor | None:
+    """The lengths for a search among states, (b, n, d); None where all rows count, which spares it the question."""
+    return None if bool((lengths == states.shape[1]).all()) else lengths
 
 
 class _Piece(NamedTuple):
@@ -268,10 +299,11 @@ class _Piece(NamedTuple):
 def _episodes(rollout: Rollout) -> list[tuple[int, tuple[int, int, bool]]]:
     """(column, (start, stop, ended)) of every true episode's part in the rollout."""
     lengths = [rollout.n_steps] * rollout.n_envs if rollout.lengths is None else rollout.lengths.tolist()
+    dones = rollout.dones.cpu()
     parts = []
     for column, length in enumerate(lengths):
         start = 0
-        for stop in (rollout.dones[:length, column].nonzero()[:, 0] + 1).tolist():
+        for stop in (dones[:length, column].nonzero()[:, 0] + 1).tolist():
             parts.append((column, (start, stop, True)))
             start = stop
         if start < length:
@@ -291,10 +323,9 @@ def _batch(pieces: list[_Piece], k: int) -> Segments:
     current, lengths = pad([piece.states for piece in pieces], rows=k + 1)
     previous, previous_lengths = pad([piece.previous for piece in pieces], rows=k)
     nearest, counts = pad([piece.nearest for piece in pieces])
-    beyond = torch.arange(nearest.shape[1], device=nearest.device) >= counts[:, None]
+    beyond = _upload(torch.arange(nearest.shape[1]) >= counts[:, None], nearest.device)
     columns, starts, carried, running = (
-        torch.tensor([getattr(piece, name) for piece in pieces], device=current.device)
-        for name in ("column", "start", "carried", "running")
+        torch.tensor([getattr(piece, name) for piece in pieces]) for name in ("column", "start", "carried", "running")
     )
     return Segments(
         columns=columns,

@@ -93,6 +93,7 @@ class IntrinsicRewardCallback(BaseCallback):
         self._watch = BalanceWatch()
         self._pending: Checkpoint | None = None
         self._last_end = 0.0
+        self._step_values: torch.Tensor | None = None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write counts, statistics and the reward's state to one safetensors file: no pickles."""
@@ -163,6 +164,7 @@ class IntrinsicRewardCallback(BaseCallback):
         normalization = self.model.get_vec_normalize_env()
         original = rewards if normalization is None else normalization.get_original_reward()
         self._recorder.step(rewards, self.locals["dones"], self.locals["infos"], original)
+        self._step_values = self.locals.get("values")
         return True
 
     def _on_rollout_end(self) -> None:
@@ -190,9 +192,14 @@ class IntrinsicRewardCallback(BaseCallback):
         # A number too large for float32 becomes infinite here, and is named below rather than warned about.
         with np.errstate(over="ignore", invalid="ignore"):
             buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
-            buffer.compute_returns_and_advantage(last_values=_last_values(model), dones=dones)
+            buffer.compute_returns_and_advantage(last_values=self._last_values(model), dones=dones)
         self._check_finite(buffer, raw)
         self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
+
+    def _last_values(self, model: OnPolicyAlgorithm) -> torch.Tensor:
+        """V(s_T): SB3 has just computed it, but sb3-contrib's loops leave that of the last step in the locals."""
+        values: torch.Tensor | None = self.locals.get("values")
+        return _predicted_values(model) if values is None or values is self._step_values else values
 
     def _weights(self, n_steps: int, n_envs: int) -> Array:
         """The weight of each step of the rollout, (n_steps, 1); counts the rollout."""
@@ -242,8 +249,8 @@ class IntrinsicRewardCallback(BaseCallback):
             self._watch.observe(balance, undecayed=Balance.of(undecayed, extrinsic, varies=varies))
 
 
-def _last_values(model: OnPolicyAlgorithm) -> torch.Tensor:
-    """V(s_T), computed anew: sb3-contrib's algorithms leave the one in the callback's locals stale."""
+def _predicted_values(model: OnPolicyAlgorithm) -> torch.Tensor:
+    """V of the observations that the environments show now."""
     observation = obs_as_tensor(model._last_obs, model.device)  # type: ignore[arg-type]
     with torch.no_grad():
         if not hasattr(model, "_last_lstm_states"):

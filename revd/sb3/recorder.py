@@ -62,12 +62,12 @@ class RolloutRecorder:
     @property
     def rewards_vary(self) -> bool:
         """Whether the task's rewards differ; VecNormalize's drifting scale does not count."""
-        return bool(np.ptp(np.stack(self._original)) > 0)
+        return bool(np.ptp(np.array(self._original)) > 0)
 
     @property
     def rewards(self) -> Array:
         """The environment's rewards without bootstrap, (n_steps, n_envs)."""
-        return np.stack(self._rewards)
+        return np.array(self._rewards)
 
     def rollout(self, model: OnPolicyAlgorithm) -> Rollout:
         """What the model has just collected, where its buffer has it: arrays are not copied, frames stay on a GPU."""
@@ -79,7 +79,7 @@ class RolloutRecorder:
             observations=observations,
             actions=_executed(torch.as_tensor(buffer.actions), model.action_space),
             next_observations=self._successors(observations, last),
-            dones=np.stack(self._dones),
+            dones=np.array(self._dones),
         )
 
     def _successors(self, observations: Observations, last: Any, key: str | None = None) -> Observations:
@@ -89,9 +89,18 @@ class RolloutRecorder:
         successors = torch.empty_like(observations)
         successors[:-1] = observations[1:]
         _put(successors[-1], last)
-        for step, env, terminal in self._terminal:
-            _put(successors[step, env], terminal if key is None else terminal[key])
+        if self._terminal:
+            self._put_terminal(successors, key)
         return successors
+
+    def _put_terminal(self, successors: Tensor, key: str | None) -> None:
+        """Write all terminal observations in one copy: each copy to a GPU would wait for it."""
+        steps, envs, terminals = zip(*self._terminal, strict=True)
+        shape = successors.shape[2:]
+        parts = [np.asarray(terminal if key is None else terminal[key]).reshape(shape) for terminal in terminals]
+        arrived = torch.from_numpy(np.stack(parts)).to(successors.device, successors.dtype)
+        rows, columns = torch.tensor([steps, envs]).to(successors.device, non_blocking=True)
+        successors[rows, columns] = arrived
 
 
 def _executed(actions: Tensor, space: spaces.Space[Any]) -> Tensor:

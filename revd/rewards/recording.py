@@ -1,0 +1,51 @@
+"""Numbers about a computation that stay on the device until all of them are read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+Number: TypeAlias = "Tensor | float"
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """A mean as sum and count, which is not defined where the count is 0; means of several batches add up to one.
+
+    Attributes:
+        total: The sum of the numbers.
+        count: How many they are.
+    """
+
+    total: Number
+    count: Number
+
+    def __add__(self, other: Mean) -> Mean:
+        """The mean of the numbers of both."""
+        return Mean(self.total + other.total, self.count + other.count)
+
+
+def total(values: Tensor) -> Tensor:
+    """The sum, or the number of True, in float64: so that sums of any type are read together."""
+    return values.sum(dtype=torch.float64)
+
+
+def read_means(means: Mapping[str, Mean]) -> dict[str, float]:
+    """The means as floats, by one transfer from the device; those that are not defined are left out."""
+    parts = _read([part for mean in means.values() for part in (mean.total, mean.count)])
+    sums = zip(means, parts[::2], parts[1::2], strict=True)
+    return {name: added / count for name, added, count in sums if count != 0}
+
+
+def _read(numbers: list[Number]) -> list[float]:
+    tensors = [number for number in numbers if isinstance(number, Tensor)]
+    if not tensors:
+        return [float(number) for number in numbers]
+    # Where the last is: the mean of the bonus itself.
+    together = [tensor.to(tensors[-1].device, torch.float64).reshape(()) for tensor in tensors]
+    values = iter(torch.stack(together).tolist())
+    return [next(values) if isinstance(number, Tensor) else float(number) for number in numbers]
