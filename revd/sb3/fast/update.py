@@ -142,7 +142,9 @@ class Update:
         assert isinstance(shown, Tensor)
         outputs = networks.logits_and_values(shown)
         found = discrete_ppo.gradients(*outputs, rows, self._buffer, objective, self._coefficients)
-        return outputs, (found.logits, found.values), found.statistics
+        # One of the two may be frozen.
+        ends = [(end, by) for end, by in zip(outputs, found[:2], strict=True) if end.requires_grad]
+        return [end for end, _ in ends], [by for _, by in ends], found.statistics
 
     @property
     def _few_kernels(self) -> bool:

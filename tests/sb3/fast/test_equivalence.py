@@ -145,6 +145,24 @@ def test_so_are_steps_in_few_kernels(
         assert ours[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key
 
 
+@pytest.mark.parametrize("frozen", ["policy", "value"])
+def test_few_kernels_leave_a_frozen_half_alone(monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
+    pytest.importorskip("triton", reason="Triton is not made for this system")
+    monkeypatch.setattr("revd.sb3.fast.update.triton_works", lambda device: True)
+    network = next(name for name in NETWORKS if "mlp" in name)
+    _, fast, rearranged, start = triple("PPO", network, DISCRETE, batch_size=20, n_epochs=1)
+    capturing(fast)
+    fast._update._networks = networks = Branches(fast.policy)
+    networks._discrete = True
+    head = {"policy": "action_net", "value": "value_net"}[frozen]
+    for model in (fast, rearranged):
+        for name, parameter in model.policy.named_parameters():
+            parameter.requires_grad_(not name.startswith((head, f"mlp_extractor.{frozen}_net")))
+        update(model)
+    assert not torch.equal(parameters(fast), start)
+    assert distance(fast, rearranged, start) < 5e-6
+
+
 def step_by_step(
     rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, *, gamma: float, gae_lambda: float
 ) -> Tensor:
