@@ -112,6 +112,8 @@ class CudaRecorder:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stream = torch.cuda.Stream(device)
+        # The thread in which torch computes gradients warns if a matrix product is the first thing it does on a GPU.
+        torch.zeros((), device=device, requires_grad=True).neg().backward()
 
     def warm_up(self, work: Callable[[], T]) -> T:
         """Do the work on the side stream: autograd remembers the stream on which it first saw a parameter."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -234,3 +236,16 @@ def test_loss_clipping_and_adam_are_few_kernels(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(discrete_ppo, "gradients", spies[1])
     build(FastPPO, noise(), device="cuda", **small(FastPPO)).learn(2 * 48)
     assert all(spy.called for spy in spies)
+
+
+def test_a_training_begins_without_a_warning() -> None:
+    """In a process of its own: whether torch's thread for gradients knows the GPU is settled once for all."""
+    program = """
+import gymnasium, torch
+from revd.sb3 import FastPPO
+model = FastPPO("MlpPolicy", gymnasium.make("CartPole-v1"), n_steps=32, batch_size=16, device="cuda")
+model.learn(64)
+"""
+    options = ["-W", "error", "-W", "ignore:You are trying to run"]
+    done = subprocess.run([sys.executable, *options, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
