@@ -3,8 +3,8 @@
 SB3's without and with the bonus and ours with it train in the same task with the same settings (the paper's, where it
 has some), rollout by rollout in turns, each in environments of its own. The first rollouts, in which a GPU captures its
 graphs, are not counted. Steps are those of all environments together. Of a rollout's time, `environment` is spent
-waiting for the environments, `bonus` in the exploration reward, `update` in train(), and `acting` is the rest: the
-policy, copies, the buffer, GAE.
+waiting for the environments and with what they report, `bonus` in the exploration reward, `update` in train(), and
+`acting` is the rest: the policy, copies, the buffer, GAE.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Training:
                 reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
             )
             self._time(self._callback, "_on_rollout_end", "bonus")
-        for method in ("step", "receive"):
+        for method in ("step", "receive", "outcome"):
             if hasattr(env, method):
                 self._time(env, method, "environment", waits=False)
         self._time(self._model, "train", "update")

@@ -7,14 +7,13 @@ Both are exact: candidates from products, distances from direct differences, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.util import find_spec
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
 from revd.functional import tiled
+from revd.functional.compiling import triton_works
 from revd.functional.targets import Target
 
 
@@ -35,11 +34,3 @@ def backend(device: torch.device, shape: tuple[int, ...], targets: Sequence[Targ
         if fused.can_search(shape, targets, k):
             return fused
     return tiled
-
-
-@cache
-def triton_works(device: torch.device) -> bool:
-    """Triton comes with CUDA builds of torch; its products of bfloat16 need an Ampere GPU or later."""
-    if device.type != "cuda" or find_spec("triton") is None:
-        return False
-    return torch.cuda.get_device_capability(device) >= (8, 0)

@@ -171,7 +171,8 @@ class CheckedVecEnv(VecEnvWrapper):
         assert self._grouped is not None
         envs = self._grouped.groups[group]
         with self._told(self.steps + self.num_envs):
-            outcome = self._grouped.outcome(group)
+            with self.stopwatch:
+                outcome = self._grouped.outcome(group)
             self._check_outcome(outcome, envs)
         # A step is one of all environments, of which the last group is the last to answer.
         self.steps += self.num_envs if envs.stop == self.num_envs else 0

@@ -71,8 +71,11 @@ class Games:
         return observations
 
     def outcome(self) -> Played:
-        """What else has come of it; to be asked once after each `receive`."""
+        """What else has come of it; to be asked once after each `receive`, for scores are added up here."""
+        if not self._received:
+            raise RuntimeError("the games were asked for an outcome twice; send() and receive() come between")
         observations, scores, terminated, truncated, info = self._received
+        self._received = ()
         starts = _starts(info)
         game_over = starts != self._starts
         self._starts = starts

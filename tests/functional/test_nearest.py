@@ -37,16 +37,6 @@ def test_what_the_kernels_are_not_made_for_goes_to_torch(targets, k, monkeypatch
     assert nearest.backend(CUDA, X.shape, targets, k) is tiled
 
 
-@pytest.mark.parametrize("found", [None, "triton"])
-@pytest.mark.parametrize("capability", [(7, 5), (8, 0)])
-def test_triton_is_used_where_it_is_installed_and_works(found, capability, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nearest, "find_spec", lambda name: found)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    nearest.triton_works.cache_clear()
-    assert nearest.triton_works(CUDA) == (found is not None and capability >= (8, 0))
-    nearest.triton_works.cache_clear()
-
-
 def test_every_target_is_searched():
     x, y = clouds("walk", 50, 8, 0), clouds("walk", 30, 8, 1)
     targets = [Target(x, within=True), Target(y), Target(x)]

@@ -301,6 +301,8 @@ def test_a_group_can_be_stepped_alone():
     env.send(0, np.array([0, 1]))
     observations = env.receive(1)
     rewards, dones, infos = env.outcome(1)
+    with pytest.raises(RuntimeError, match="twice"):
+        env.outcome(1)
     assert (observations.shape, rewards.shape, dones.shape, len(infos)) == ((2, 4, 84, 84), (2,), (2,), 2)
     assert env.reset().shape == (4, 4, 84, 84), "what was under way is forgotten"
     env.step(np.array([0, 1, 0, 1]))

@@ -62,10 +62,11 @@ class Branches:
         """Actions, values and log-probabilities; `noise` of (n, n_choices) makes the draw if there is some."""
         latent, values = self._latent_and_values(obs)
         distribution = self._distribution(latent)
-        if noise is not None and isinstance(distribution, Choices):
-            actions = distribution.chosen_with(noise)
-        else:
+        if noise is None:
             actions = distribution.get_actions(deterministic=deterministic)
+        else:
+            assert isinstance(distribution, Choices)
+            actions = distribution.chosen_with(noise)
         log_prob = distribution.log_prob(actions)
         return actions.reshape(-1, *self._policy.action_space.shape), self._joined(values), log_prob  # type: ignore[misc]
 

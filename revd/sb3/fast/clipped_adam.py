@@ -23,12 +23,18 @@ BLOCK, MOST = 2048, 64
 
 
 def can_step(optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> bool:
-    """Whether `step` does what clipping and the optimiser would do: plain Adam, warm, of float32, in one group."""
+    """Whether `step` does what clipping and the optimiser would do: plain Adam, warm, of float32, in one group.
+
+    Args:
+        optimizer: In its capturable form.
+        parameters: Those with a gradient that clipping looks at; the optimiser must have no others.
+    """
     if type(optimizer) is not Adam or len(optimizer.param_groups) != 1 or not parameters:
         return False
     group = optimizer.param_groups[0]
-    plain = not (group["amsgrad"] or group["maximize"] or group["weight_decay"])
-    return plain and bool(group["fused"]) and all(_is_simple(parameter, optimizer) for parameter in parameters)
+    plain = not (group["amsgrad"] or group["maximize"] or group["weight_decay"]) and min(group["betas"]) > 0
+    same = {id(each) for each in group["params"] if each.grad is not None} == {id(each) for each in parameters}
+    return plain and same and bool(group["fused"]) and all(_is_simple(each, optimizer) for each in parameters)
 
 
 def _is_simple(parameter: nn.Parameter, optimizer: Optimizer) -> bool:
@@ -109,4 +115,6 @@ def _square(batches: Sequence[_Batch]) -> Tensor:
 
 
 def _gradients(batch: _Batch) -> tuple[Tensor, ...]:
-    return tuple(parameter.grad for parameter in batch.parameters if parameter.grad is not None)
+    found = tuple(parameter.grad for parameter in batch.parameters if parameter.grad is not None)
+    assert len(found) == len(batch.parameters)
+    return found

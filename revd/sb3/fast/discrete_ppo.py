@@ -74,5 +74,6 @@ def gradients(
             CLIP_VALUES=objective.clip_values,
             ROWS=triton.next_power_of_2(n),
             ACTIONS=triton.next_power_of_2(n_actions),
+            num_warps=4 if n * n_actions <= 2048 else 16,
         )
     return found

@@ -116,10 +116,10 @@ def discrete_ppo(
     shifted = logit - tl.max(logit, axis=1)[:, None]
     log_prob = shifted - tl.log(tl.sum(tl.exp(shifted), axis=1))[:, None]
     prob = tl.exp(log_prob)
-    log_prob = tl.where(prob > 0, log_prob, 0.0)  # what is impossible adds nothing
-    entropy = -tl.sum(prob * log_prob, axis=1)
     is_taken = j[None, :] == tl.load(taken + row, mask=inside, other=0)[:, None]
     log_ratio = tl.sum(tl.where(is_taken, log_prob, 0.0), axis=1) - tl.load(old_log_probs + row, mask=inside, other=0.0)
+    log_prob = tl.where(prob > 0, log_prob, 0.0)  # what is impossible adds nothing to the entropy
+    entropy = -tl.sum(prob * log_prob, axis=1)
     # The surrogate.
     advantage = tl.load(advantages + row, mask=inside, other=0.0)
     if NORMALIZE:

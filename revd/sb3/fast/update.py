@@ -11,7 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from revd.functional.nearest import triton_works
+from revd.functional.compiling import triton_works
 from revd.sb3.fast.branches import Branches, Networks
 from revd.sb3.fast.buffer import Array, DeviceRolloutBuffer
 from revd.sb3.fast.graphs import Recorder, Replayable, addresses

@@ -73,7 +73,9 @@ def test_a_gradient_that_is_not_a_number_spoils_all_as_it_does_in_torch() -> Non
 
 
 @pytest.mark.parametrize(
-    "options", [{"amsgrad": True}, {"weight_decay": 0.1}, {"maximize": True}, {"foreach": True}], ids=str
+    "options",
+    [{"amsgrad": True}, {"weight_decay": 0.1}, {"maximize": True}, {"foreach": True}, {"betas": (0.0, 0.9)}],
+    ids=str,
 )
 def test_variants_of_adam_are_left_to_torch(options: dict[str, Any]) -> None:
     optimizer, parameters = warm(**options)
@@ -89,6 +91,7 @@ def test_so_is_what_is_not_adam_warm_or_in_one_layout() -> None:
     with CapturableForm(optimizer, DEVICE).applied():
         assert clipped_adam.can_step(optimizer, parameters)
         assert not clipped_adam.can_step(optimizer, [])
+        assert not clipped_adam.can_step(optimizer, parameters[1:]), "one is not clipped"
         optimizer.state[parameters[-2]]["exp_avg"] = optimizer.state[parameters[-2]]["exp_avg"].contiguous()
         assert not clipped_adam.can_step(optimizer, parameters), "moments lie otherwise than their parameter"
         optimizer.state.clear()

@@ -54,6 +54,12 @@ def small(kind: Any) -> dict[str, Any]:
     return {"batch_size": 20, "n_epochs": 4} if issubclass(kind, PPO) else {}
 
 
+def scheduled(kind: Any) -> dict[str, Any]:
+    """Numbers that differ from update to update, and ratios that are clipped."""
+    clipping = {"clip_range": lambda left: 0.004 * left} if issubclass(kind, PPO) else {}
+    return {"learning_rate": lambda left: 1e-3 * left, **clipping}
+
+
 NETWORKS: dict[str, tuple[Any, dict[str, Any]]] = {
     "mlp": (VECTOR, {}),
     "cnn": (FRAMES, {}),
@@ -71,6 +77,7 @@ def test_captured_updates_are_as_near_to_sb3s_as_sb3_in_channels_last(
 ) -> None:
     space, options = NETWORKS[network]
     options = {**options, **({"target_kl": target_kl} if theirs is PPO else {}), **small(theirs), "device": "cuda"}
+    options |= scheduled(theirs)
     kinds = theirs, ours, theirs
     reference, fast, rearranged = (build(kind, noise(space, actions), **_copied(options)) for kind in kinds)
     rearranged.policy.to(memory_format=torch.channels_last)
@@ -82,7 +89,10 @@ def test_captured_updates_are_as_near_to_sb3s_as_sb3_in_channels_last(
         for model in (fast, rearranged):
             copy_rollout(reference, model)
         for model in (reference, fast, rearranged):
+            model._current_progress_remaining = 1 - order / 5
             update(model, order)
+        if theirs is PPO:
+            assert 0 < fast.logger.name_to_value["train/clip_fraction"] < 1
     assert fast._update._steps._captured or fast._update._gradients._captured
     yardstick = max(distance(rearranged, reference, start), 1e-5)
     assert distance(fast, reference, start) <= 2 * yardstick
@@ -215,6 +225,9 @@ def test_each_group_draws_new_actions_with_the_policys_probabilities() -> None:
             expected = model.policy.get_distribution(torch.zeros(1, 3, device="cuda")).distribution.probs[0]
         found = np.bincount(drawn[-1].flatten(), minlength=3) / drawn[-1].size
         np.testing.assert_allclose(found, expected.cpu(), atol=0.07)
+        before = actor._noise.clone()
+        actor.begin()
+        assert (actor._noise != before).float().mean() > 0.99, "each rollout has noise of its own"
     assert (drawn[0][:, 0] != drawn[1][:, 0]).any()
 
 

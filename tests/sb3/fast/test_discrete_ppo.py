@@ -17,7 +17,7 @@ from revd.sb3.fast.buffer import DeviceRolloutBuffer
 from revd.sb3.fast.losses import Evaluation, PPOObjective
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-STEPS, ENVS = 20, 3
+STEPS, ENVS = 100, 3
 
 
 def filled(n_actions: int) -> tuple[DeviceRolloutBuffer, Any]:
@@ -48,7 +48,7 @@ def by_autograd(
 
 @pytest.mark.parametrize("normalize", [True, False], ids=["normalised", "as they are"])
 @pytest.mark.parametrize("clip_values", [True, False], ids=["values clipped", "values free"])
-@pytest.mark.parametrize(("n", "n_actions"), [(16, 4), (13, 6), (1, 2), (60, 18)])
+@pytest.mark.parametrize(("n", "n_actions"), [(16, 4), (13, 6), (1, 2), (60, 18), (256, 4)])
 @pytest.mark.parametrize("moved", [0.0, 0.3], ids=["first minibatch", "later"])
 def test_it_is_what_autograd_finds(normalize: bool, clip_values: bool, n: int, n_actions: int, moved: float) -> None:
     buffer, then = filled(n_actions)
@@ -76,6 +76,21 @@ def test_impossible_actions_move_nothing() -> None:
     assert (found.logits[:, 2] == 0).all()
     assert all(part.isfinite().all() for part in found)
     torch.testing.assert_close(found.logits, by_autograd(logits, values, rows, buffer, objective, coefficients)[0])
+
+
+def test_an_action_may_have_become_all_but_impossible() -> None:
+    """Its probability is 0 in float32, its logarithm is not."""
+    buffer, _ = filled(2)
+    rows = torch.arange(8, device=DEVICE)
+    buffer.actions.zero_()
+    buffer.log_probs.fill_(-3.0)
+    logits = torch.tensor([[-120.0, 0.0]], device=DEVICE).repeat(8, 1).requires_grad_()
+    values = torch.zeros(8, 1, device=DEVICE, requires_grad=True)
+    objective = PPOObjective(normalize_advantage=False, clip_values=False)
+    coefficients = torch.tensor([0.8, 1.2, 0.2, 0.5, 0.01, 0.7], device=DEVICE)
+    found = discrete_ppo.gradients(logits, values, rows, buffer, objective, coefficients)
+    for ours, theirs in zip(found, by_autograd(logits, values, rows, buffer, objective, coefficients), strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_a_number_that_is_none_is_reported() -> None:

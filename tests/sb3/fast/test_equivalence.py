@@ -131,13 +131,16 @@ def test_so_are_steps_in_few_kernels(
     monkeypatch.setattr(discrete_ppo, "gradients", gradients)
     network = next(name for name in NETWORKS if "mlp" in name)
     several = {"batch_size": 20, "n_epochs": 2, "target_kl": target_kl, "clip_range_vf": clip_range_vf}
-    _, fast, rearranged, start = triple("PPO", network, DISCRETE, **several)
+    schedules = {"clip_range": lambda left: 0.02 * left, "learning_rate": lambda left: 1e-3 * left}
+    _, fast, rearranged, start = triple("PPO", network, DISCRETE, **several, **schedules)
     capturing(fast)
     fast._update._networks = networks = Branches(fast.policy)
     networks._discrete = True
     for order in range(2):
         for model in (rearranged, fast):
+            model._current_progress_remaining = 1 - order / 2
             update(model, order)
+        assert 0.02 < fast.logger.name_to_value["train/clip_fraction"] < 0.98
     assert (step.call_count, gradients.call_count) == (11, 12), "Adam's first step creates its state"
     assert distance(fast, rearranged, start) < 5e-6
     theirs, ours = (model.logger.name_to_value for model in (rearranged, fast))

@@ -1,0 +1,26 @@
+"""Whether kernels of our own can be compiled for a device."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+
+@cache
+def triton_works(device: torch.device) -> bool:
+    """Triton comes with CUDA builds of torch, and needs a C compiler; its products of bfloat16 need Ampere or later."""
+    if device.type != "cuda" or find_spec("triton") is None or torch.cuda.get_device_capability(device) < (8, 0):
+        return False
+    from revd.functional import kernels
+
+    try:
+        kernels.nothing[(1,)](torch.zeros(1, device=device))
+    except Exception as error:  # Triton, its compilers and the driver raise what they like
+        warnings.warn(
+            f"Triton cannot compile kernels here, so torch's stand in, which are slower: {error}", stacklevel=2
+        )
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""Whether Triton is used: it must be installed, made for the GPU, and able to compile."""
+
+from unittest.mock import MagicMock
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is not made for this system")
+
+from revd.functional import compiling, kernels
+
+CUDA = torch.device("cuda")
+
+
+@pytest.fixture
+def launch(monkeypatch: pytest.MonkeyPatch):
+    """What is called when the trial kernel is launched on a GPU that there need not be."""
+    kernel = MagicMock()
+    monkeypatch.setattr(kernels, "nothing", kernel)
+    monkeypatch.setattr(torch, "zeros", lambda *shape, device: None)
+    compiling.triton_works.cache_clear()
+    yield kernel.__getitem__.return_value
+    compiling.triton_works.cache_clear()
+
+
+@pytest.mark.parametrize("found", [None, "triton"])
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0)])
+def test_it_is_used_where_it_is_installed_and_made_for_the_gpu(found, capability, launch, monkeypatch):
+    monkeypatch.setattr(compiling, "find_spec", lambda name: found)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    works = found is not None and capability >= (8, 0)
+    assert compiling.triton_works(CUDA) == works
+    assert launch.called == works
+
+
+def test_without_a_compiler_torch_stands_in_and_that_is_said_once(launch, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    launch.side_effect = RuntimeError("Failed to find C compiler")
+    with pytest.warns(UserWarning, match="torch's stand in, which are slower: Failed to find C compiler"):
+        assert not compiling.triton_works(CUDA)
+    assert not compiling.triton_works(CUDA)
+
+
+def test_a_cpu_has_none():
+    assert not compiling.triton_works(torch.device("cpu"))
