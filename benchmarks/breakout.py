@@ -1,7 +1,8 @@
 """Does FastPPO learn what SB3's PPO learns? `python benchmarks/breakout.py --device cuda --output DIR`.
 
-Breakout with RL Zoo's settings for Atari games, some seeds of each at the same time, one process each. Writes every
-game's score to DIR/scores.csv, draws DIR/breakout.png, and prints the mean score of the last hundred games.
+Breakout with RL Zoo's settings for Atari games, some seeds of each at the same time, one process each. Adds every
+game's score to DIR/scores.csv, draws all that is there as DIR/breakout.png, and prints the mean score of the last
+hundred games.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import argparse
 import csv
 import multiprocessing
 import time
+from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -24,7 +27,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from revd.sb3 import FastPPO
 from revd.sb3.atari import AtariVecEnv
 
-KINDS: dict[str, Any] = {"PPO": PPO, "FastPPO": FastPPO}
+KINDS: dict[str, Any] = {
+    "PPO": PPO,
+    "FastPPO": FastPPO,
+    "FastPPO without overlap": partial(FastPPO, overlap=False),
+}
+COLOURS = {"PPO": "#6b6b6b", "FastPPO": "#c8102e", "FastPPO without overlap": "#1f5fa8"}
 N_ENVS = 8
 #: Of stable-baselines3's RL Zoo, hyperparams/ppo.yml, "atari".
 SETTINGS: dict[str, Any] = {
@@ -37,50 +45,56 @@ SETTINGS: dict[str, Any] = {
     "ent_coef": 0.01,
 }
 GAMES = 100
+Games = list[tuple[int, float]]
 
 
 class Job(NamedTuple):
     kind: str
     seed: int
     steps: int
+    until: int
     device: str
     threads: int
 
 
 class Scores(BaseCallback):
-    """Keeps the score of every game, and when it ended."""
+    """Keeps the score of every game, and when it ended; ends the training early, if it should."""
 
-    def __init__(self) -> None:
+    def __init__(self, until: int) -> None:
         super().__init__()
-        self.rows: list[tuple[int, float]] = []
+        self.rows: Games = []
+        self._until = until
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
             if "episode" in info:
                 self.rows.append((self.num_timesteps, info["episode"]["r"]))
-        return True
+        return self.num_timesteps < self._until
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, default=500_000)
-    parser.add_argument("--seeds", type=int, nargs=2, default=(2, 4), help="how many of PPO, how many of FastPPO")
+    parser.add_argument("--steps", type=int, default=500_000, help="in which rate and clip range fall to 0")
+    parser.add_argument("--until", type=int, help="stop earlier, at this step")
+    parser.add_argument("--seeds", type=int, nargs=3, default=(2, 4, 0), help=f"how many of {', '.join(KINDS)}")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=4, help="of each training's emulators; torch has one")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
+    until = arguments.until or arguments.steps
     jobs = [
-        Job(kind, seed, arguments.steps, arguments.device, arguments.threads)
+        Job(kind, seed, arguments.steps, until, arguments.device, arguments.threads)
         for kind, seeds in zip(KINDS, arguments.seeds, strict=True)
-        for seed in range(seeds)
+        for seed in range(arguments.first_seed, arguments.first_seed + seeds)
     ]
     with multiprocessing.get_context("spawn").Pool(len(jobs)) as pool:
         results = dict(zip(jobs, pool.map(learn, jobs, chunksize=1), strict=True))
     arguments.output.mkdir(parents=True, exist_ok=True)
-    write(results, arguments.output / "scores.csv")
-    draw(results, arguments.output / "breakout.png")
+    add(results, arguments.output / "scores.csv")
+    draw(read(arguments.output / "scores.csv"), arguments.output / "breakout.png")
     torch.set_num_threads(1)
-    print(f"{machine(arguments.device)}; Breakout, {arguments.steps:,} steps, {len(jobs)} trainings at once\n")
+    print(f"{machine(arguments.device)}; Breakout, {until:,} steps, {len(jobs)} trainings at once\n")
     rows = [
         [f"{job.kind}, seed {job.seed}", f"{mean(score for _, score in scores[-GAMES:]):.1f}", f"{took:.0f}"]
         for job, (scores, took) in results.items()
@@ -88,13 +102,13 @@ def main() -> None:
     print(markdown_table(("", f"mean score of the last {GAMES} games", "seconds"), rows))
 
 
-def learn(job: Job) -> tuple[list[tuple[int, float]], float]:
+def learn(job: Job) -> tuple[Games, float]:
     """The games of a training, and the seconds that it took."""
     torch.set_num_threads(1)
     env = AtariVecEnv("breakout", N_ENVS, threads=job.threads)
     env.seed(job.seed)
     model = KINDS[job.kind]("CnnPolicy", env, seed=job.seed, device=job.device, **SETTINGS)
-    scores = Scores()
+    scores = Scores(job.until)
     began = time.perf_counter()
     model.learn(job.steps, callback=scores)
     took = time.perf_counter() - began
@@ -102,31 +116,36 @@ def learn(job: Job) -> tuple[list[tuple[int, float]], float]:
     return scores.rows, took
 
 
-def write(results: dict[Job, tuple[list[tuple[int, float]], float]], path: Path) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("trainer", "seed", "steps", "score"))
+def add(results: dict[Job, tuple[Games, float]], path: Path) -> None:
+    header = () if path.exists() else (("trainer", "seed", "steps", "score"),)
+    with path.open("a", newline="") as file:
+        csv.writer(file).writerows(header)
         for job, (scores, _) in results.items():
-            writer.writerows((job.kind, job.seed, *row) for row in scores)
+            csv.writer(file).writerows((job.kind, job.seed, *row) for row in scores)
 
 
-def draw(results: dict[Job, tuple[list[tuple[int, float]], float]], path: Path) -> None:
+def read(path: Path) -> dict[tuple[str, int], Games]:
+    """The games of each kind and seed."""
+    games: dict[tuple[str, int], Games] = defaultdict(list)
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            games[row["trainer"], int(row["seed"])].append((int(row["steps"]), float(row["score"])))
+    return games
+
+
+def draw(games: dict[tuple[str, int], Games], path: Path) -> None:
     """The running mean of the last hundred games of each training."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for job, (scores, _) in results.items():
-        steps, values = np.array(scores).reshape(-1, 2).T
-        smooth = [values[max(0, index - GAMES + 1) : index + 1].mean() for index in range(len(values))]
-        colour = "#6b6b6b" if job.kind == "PPO" else "#c8102e"
-        axes.plot(
-            steps / 1e3,
-            smooth,
-            color=colour,
-            linestyle=("-", "--", ":", "-.")[job.seed % 4],
-            label=f"{job.kind}, seed {job.seed}",
-        )
+    for kind, colour in COLOURS.items():
+        label = kind
+        for scores in (scores for (trainer, _), scores in games.items() if trainer == kind):
+            steps, values = np.array(scores).reshape(-1, 2).T
+            smooth = [values[max(0, index - GAMES + 1) : index + 1].mean() for index in range(len(values))]
+            axes.plot(steps / 1e3, smooth, color=colour, linewidth=1.2, alpha=0.85, label=label)
+            label = "_"
     axes.set_xlabel("environment steps, thousands")
     axes.set_ylabel(f"mean score of the last {GAMES} games")
-    axes.set_title("Breakout: SB3's PPO and FastPPO")
+    axes.set_title("Breakout: SB3's PPO and FastPPO, one line for each seed")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=120)
