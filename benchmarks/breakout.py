@@ -12,17 +12,22 @@ import csv
 import multiprocessing
 import time
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import ale_py
+import gymnasium
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from measure import machine, markdown_table
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_atari_env
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 
 from revd.sb3 import FastPPO
 from revd.sb3.atari import AtariVecEnv
@@ -55,6 +60,7 @@ class Job(NamedTuple):
     until: int
     device: str
     threads: int
+    zoo: bool
 
 
 class Scores(BaseCallback):
@@ -80,16 +86,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs=3, default=(2, 4, 0), help=f"how many of {', '.join(KINDS)}")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=4, help="of each training's emulators; torch has one")
+    parser.add_argument("--zoo", action="store_true", help="in RL Zoo's environment, which fires after each lost life")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     until = arguments.until or arguments.steps
     jobs = [
-        Job(kind, seed, arguments.steps, until, arguments.device, arguments.threads)
+        Job(kind, seed, arguments.steps, until, arguments.device, arguments.threads, arguments.zoo)
         for kind, seeds in zip(KINDS, arguments.seeds, strict=True)
         for seed in range(arguments.first_seed, arguments.first_seed + seeds)
     ]
-    with multiprocessing.get_context("spawn").Pool(len(jobs)) as pool:
-        results = dict(zip(jobs, pool.map(learn, jobs, chunksize=1), strict=True))
+    with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
+        results = dict(zip(jobs, pool.map(learn, jobs), strict=True))
     arguments.output.mkdir(parents=True, exist_ok=True)
     add(results, arguments.output / "scores.csv")
     draw(read(arguments.output / "scores.csv"), arguments.output / "breakout.png")
@@ -105,7 +112,7 @@ def main() -> None:
 def learn(job: Job) -> tuple[Games, float]:
     """The games of a training, and the seconds that it took."""
     torch.set_num_threads(1)
-    env = AtariVecEnv("breakout", N_ENVS, threads=job.threads)
+    env = make_env(job)
     env.seed(job.seed)
     model = KINDS[job.kind]("CnnPolicy", env, seed=job.seed, device=job.device, **SETTINGS)
     scores = Scores(job.until)
@@ -114,6 +121,16 @@ def learn(job: Job) -> tuple[Games, float]:
     took = time.perf_counter() - began
     env.close()
     return scores.rows, took
+
+
+def make_env(job: Job) -> VecEnv:
+    """Our environment, or SB3's wrappers around one emulator each, as RL Zoo has them."""
+    if not job.zoo:
+        return AtariVecEnv("breakout", N_ENVS, threads=job.threads)
+    gymnasium.register_envs(ale_py)
+    kind = SubprocVecEnv if job.threads > 1 else DummyVecEnv
+    env = make_atari_env("BreakoutNoFrameskip-v4", n_envs=N_ENVS, seed=job.seed, vec_env_cls=kind)
+    return VecFrameStack(env, n_stack=4)
 
 
 def add(results: dict[Job, tuple[Games, float]], path: Path) -> None:
