@@ -1,7 +1,7 @@
 """Does FastPPO learn what SB3's PPO learns? `python benchmarks/breakout.py --device cuda --output DIR`.
 
 Breakout with RL Zoo's settings for Atari games, some seeds of each at the same time, one process each. Adds every
-game's score to DIR/scores.csv, draws all that is there as DIR/breakout.png, and prints the mean score of the last
+game's score to DIR/breakout.csv, draws all that is there as DIR/breakout.png, and prints the mean score of the last
 hundred games.
 """
 
@@ -95,11 +95,20 @@ def main() -> None:
         for kind, seeds in zip(KINDS, arguments.seeds, strict=True)
         for seed in range(arguments.first_seed, arguments.first_seed + seeds)
     ]
+    name = "breakout-zoo" if arguments.zoo else "breakout"
+    path = arguments.output / f"{name}.csv"
+    known = {(job.kind, job.seed) for job in jobs} & set(read(path))
+    if known:
+        raise SystemExit(f"{path} has these already: {sorted(known)}; choose another --output or --first-seed")
     with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
         results = dict(zip(jobs, pool.map(learn, jobs), strict=True))
     arguments.output.mkdir(parents=True, exist_ok=True)
-    add(results, arguments.output / "scores.csv")
-    draw(read(arguments.output / "scores.csv"), arguments.output / "breakout.png")
+    add(results, path)
+    draw(
+        read(path),
+        arguments.output / f"{name}.png",
+        "RL Zoo's environment" if arguments.zoo else "one line for each seed",
+    )
     torch.set_num_threads(1)
     print(f"{machine(arguments.device)}; Breakout, {until:,} steps, {len(jobs)} trainings at once\n")
     rows = [
@@ -144,13 +153,15 @@ def add(results: dict[Job, tuple[Games, float]], path: Path) -> None:
 def read(path: Path) -> dict[tuple[str, int], Games]:
     """The games of each kind and seed."""
     games: dict[tuple[str, int], Games] = defaultdict(list)
+    if not path.exists():
+        return games
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             games[row["trainer"], int(row["seed"])].append((int(row["steps"]), float(row["score"])))
     return games
 
 
-def draw(games: dict[tuple[str, int], Games], path: Path) -> None:
+def draw(games: dict[tuple[str, int], Games], path: Path, remark: str) -> None:
     """The running mean of the last hundred games of each training."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for kind, colour in COLOURS.items():
@@ -162,7 +173,7 @@ def draw(games: dict[tuple[str, int], Games], path: Path) -> None:
             label = "_"
     axes.set_xlabel("environment steps, thousands")
     axes.set_ylabel(f"mean score of the last {GAMES} games")
-    axes.set_title("Breakout: SB3's PPO and FastPPO, one line for each seed")
+    axes.set_title(f"Breakout: SB3's PPO and FastPPO, {remark}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=120)

@@ -76,7 +76,7 @@ class Rollout:
         """(n_steps, n_envs) bool: the steps that `lengths` admits."""
         if self.lengths is None:
             return torch.ones_like(self.dones)
-        steps = torch.arange(self.n_steps)
+        steps = torch.arange(self.n_steps, device="cpu")
         return (steps[:, None] < self.lengths[None, :]).to(self.dones.device)
 
     def valid_on(self, device: torch.device) -> Tensor:

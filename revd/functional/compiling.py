@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.util import find_spec
 
@@ -17,10 +18,16 @@ def triton_works(device: torch.device) -> bool:
     from revd.functional import kernels
 
     try:
-        kernels.nothing[(1,)](torch.zeros(1, device=device))
+        with current(device):
+            kernels.nothing[(1,)](torch.zeros(1, device=device))
     except Exception as error:  # Triton, its compilers and the driver raise what they like
         warnings.warn(
             f"Triton cannot compile kernels here, so torch's stand in, which are slower: {error}", stacklevel=2
         )
         return False
     return True
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """Within it, Triton launches on the device: it takes the current one, wherever the tensors are."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -5,7 +5,6 @@ So a search of fixed shapes can be captured in a CUDA graph. What the kernels do
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import triton
 from torch import Tensor
 
 from revd.functional import kernels
+from revd.functional.compiling import current
 from revd.functional.rounding import bfloat16x3_bound, direct_slack, underflow
 from revd.functional.targets import Target
 
@@ -92,8 +92,7 @@ def search(x: Tensor, targets: Sequence[Target], k: int) -> Found:
         "LIMITED": visible is not None,
         "OWN": 2 if own is not None else int(targets[0].within),
     }
-    on_device = torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext()
-    with on_device:
+    with current(x.device):
         kernels.prepare[batches * width // ROWS, len(targets)](
             **points,
             **shape,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from revd.moments import RunningMoments
 from revd.rewards.config import RewardConfig, build_config, require_integer
-from revd.rewards.recording import Mean, read_means, total
+from revd.rewards.recording import Mean, noted, read_means, total
 from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
@@ -116,8 +116,11 @@ class IntrinsicReward(nn.Module, ABC):
         return dict(self._metrics)
 
     def record(self, **values: Tensor | float | Mean) -> None:
-        """Add numbers to `metrics` (for use inside `bonus`); they are read later, so that no device is waited for."""
-        self._recorded |= {name: value if isinstance(value, Mean) else Mean(value, 1) for name, value in values.items()}
+        """Add numbers to `metrics` (for use inside `bonus`), as they are now.
+
+        Those on a GPU are read all at once when `compute` ends, so that it is waited for once.
+        """
+        self._recorded |= {name: noted(name, value) for name, value in values.items()}
 
     def _read_recorded(self) -> None:
         self._metrics |= read_means(self._recorded)

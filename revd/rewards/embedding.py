@@ -56,7 +56,8 @@ class EmbeddingReward(IntrinsicReward):
 
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
         """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
-        embeddings: Tensor = self.encoder(rollout.steps(observations))
+        # In float32, also under autocast: they are remembered, and distances between them are exact.
+        embeddings: Tensor = self.encoder(rollout.steps(observations)).float()
         if rollout.lengths is None:
             embeddings = embeddings.unflatten(0, rollout.dones.shape)
         else:

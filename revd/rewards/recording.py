@@ -34,6 +34,18 @@ def total(values: Tensor) -> Tensor:
     return values.sum(dtype=torch.float64)
 
 
+def noted(name: str, value: Number | Mean) -> Mean:
+    """A number as it is now, whatever becomes of the tensor that holds it."""
+    if isinstance(value, Mean):
+        return value
+    if not isinstance(value, Tensor):
+        return Mean(float(value), 1)
+    if value.numel() != 1:
+        raise ValueError(f"{name} must be one number to be recorded, got a tensor of shape {tuple(value.shape)}")
+    value = value.detach()
+    return Mean(float(value) if value.device.type == "cpu" else value.clone(), 1)
+
+
 def read_means(means: Mapping[str, Mean]) -> dict[str, float]:
     """The means as floats, by one transfer from the device; those that are not defined are left out."""
     parts = _read([part for mean in means.values() for part in (mean.total, mean.count)])
@@ -45,7 +57,7 @@ def _read(numbers: list[Number]) -> list[float]:
     tensors = [number for number in numbers if isinstance(number, Tensor)]
     if not tensors:
         return [float(number) for number in numbers]
-    # Where the last is: the mean of the bonus itself.
+    # All but single numbers of a user's own are on the same device.
     together = [tensor.to(tensors[-1].device, torch.float64).reshape(()) for tensor in tensors]
     values = iter(torch.stack(together).tolist())
     return [next(values) if isinstance(number, Tensor) else float(number) for number in numbers]

@@ -59,7 +59,7 @@ class Segments:
     @cached_property
     def offsets(self) -> Tensor:
         """(1, p), on the host: counts the new states of a segment, up to the largest number of them."""
-        return torch.arange(int(self.n_new.max()))[None]
+        return torch.arange(int(self.n_new.max()), device="cpu")[None]
 
     @cached_property
     def is_new(self) -> Tensor:
@@ -182,12 +182,12 @@ class RolloutMemory(SegmentMemory):
         """One batch with a segment for each environment."""
         n_steps, n_envs, _ = embeddings.shape
         current = embeddings.transpose(0, 1).contiguous()
-        lengths = torch.full((n_envs,), n_steps) if rollout.lengths is None else rollout.lengths
+        lengths = torch.full((n_envs,), n_steps, device="cpu") if rollout.lengths is None else rollout.lengths
         recalled = self._recall("previous")
         previous, previous_lengths = pad(recalled, rows=self.k)
         zeros = torch.zeros_like(lengths)
         batch = Segments(
-            columns=torch.arange(n_envs),
+            columns=torch.arange(n_envs, device="cpu"),
             starts=zeros,
             carried=zeros,
             current=current,
@@ -267,11 +267,11 @@ def pad(sequences: Sequence[Tensor], rows: int = 0) -> tuple[Tensor, Tensor]:
     lengths = [len(sequence) for sequence in sequences]
     longest = max(rows, *lengths)
     if min(lengths) == longest:
-        return torch.stack(list(sequences)), torch.tensor(lengths)
+        return torch.stack(list(sequences)), torch.tensor(lengths, device="cpu")
     padded = sequences[0].new_zeros(len(sequences), longest, sequences[0].shape[-1])
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence
-    return padded, torch.tensor(lengths)
+    return padded, torch.tensor(lengths, device="cpu")
 
 
 def _upload(indices: Tensor, device: torch.device) -> Tensor:
@@ -323,9 +323,10 @@ def _batch(pieces: list[_Piece], k: int) -> Segments:
     current, lengths = pad([piece.states for piece in pieces], rows=k + 1)
     previous, previous_lengths = pad([piece.previous for piece in pieces], rows=k)
     nearest, counts = pad([piece.nearest for piece in pieces])
-    beyond = _upload(torch.arange(nearest.shape[1]) >= counts[:, None], nearest.device)
+    beyond = _upload(torch.arange(nearest.shape[1], device="cpu") >= counts[:, None], nearest.device)
     columns, starts, carried, running = (
-        torch.tensor([getattr(piece, name) for piece in pieces]) for name in ("column", "start", "carried", "running")
+        torch.tensor([getattr(piece, name) for piece in pieces], device="cpu")
+        for name in ("column", "start", "carried", "running")
     )
     return Segments(
         columns=columns,

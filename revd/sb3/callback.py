@@ -17,6 +17,7 @@ from revd.rewards import IntrinsicReward, check_parameters, make_reward
 from revd.rewards.config import require_choice, require_fraction, require_number
 from revd.sb3.balance import Balance, BalanceWatch
 from revd.sb3.checkpoint import Checkpoint
+from revd.sb3.fast.algorithm import FastOnPolicy
 from revd.sb3.recorder import RolloutRecorder
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Beyond this, a return over a long rollout may be no number of float32, whatever the weights are.
 LARGEST_REWARD = 1e34
+#: Those that end with V(s_T) in the callback's locals.
+_LOOPS = (OnPolicyAlgorithm.collect_rollouts, FastOnPolicy.collect_rollouts)
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
 
 
@@ -93,7 +96,6 @@ class IntrinsicRewardCallback(BaseCallback):
         self._watch = BalanceWatch()
         self._pending: Checkpoint | None = None
         self._last_end = 0.0
-        self._step_values: torch.Tensor | None = None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write counts, statistics and the reward's state to one safetensors file: no pickles."""
@@ -164,7 +166,6 @@ class IntrinsicRewardCallback(BaseCallback):
         normalization = self.model.get_vec_normalize_env()
         original = rewards if normalization is None else normalization.get_original_reward()
         self._recorder.step(rewards, self.locals["dones"], self.locals["infos"], original)
-        self._step_values = self.locals.get("values")
         return True
 
     def _on_rollout_end(self) -> None:
@@ -197,9 +198,11 @@ class IntrinsicRewardCallback(BaseCallback):
         self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
 
     def _last_values(self, model: OnPolicyAlgorithm) -> torch.Tensor:
-        """V(s_T): SB3 has just computed it, but sb3-contrib's loops leave that of the last step in the locals."""
-        values: torch.Tensor | None = self.locals.get("values")
-        return _predicted_values(model) if values is None or values is self._step_values else values
+        """V(s_T): SB3's loops have just computed it; others may leave that of the last step in the locals."""
+        if type(model).collect_rollouts in _LOOPS:
+            values: torch.Tensor = self.locals["values"]
+            return values
+        return _predicted_values(model)
 
     def _weights(self, n_steps: int, n_envs: int) -> Array:
         """The weight of each step of the rollout, (n_steps, 1); counts the rollout."""

@@ -42,6 +42,7 @@ class Games:
         """Start new games; what was sent before is forgotten."""
         if self._playing:
             self.receive()
+        self._received = ()
         observations: NDArray[np.uint8]
         observations, info = self.native.reset(seed=seeds)
         if self._screen is not None:
@@ -73,7 +74,7 @@ class Games:
     def outcome(self) -> Played:
         """What else has come of it; to be asked once after each `receive`, for scores are added up here."""
         if not self._received:
-            raise RuntimeError("the games were asked for an outcome twice; send() and receive() come between")
+            raise RuntimeError("there is no outcome yet, or it was asked for twice; send() and receive() come before")
         observations, scores, terminated, truncated, info = self._received
         self._received = ()
         starts = _starts(info)

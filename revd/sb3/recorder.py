@@ -99,7 +99,7 @@ class RolloutRecorder:
         shape = successors.shape[2:]
         parts = [np.asarray(terminal if key is None else terminal[key]).reshape(shape) for terminal in terminals]
         arrived = torch.from_numpy(np.stack(parts)).to(successors.device, successors.dtype)
-        rows, columns = torch.tensor([steps, envs]).to(successors.device, non_blocking=True)
+        rows, columns = torch.tensor([steps, envs], device="cpu").to(successors.device, non_blocking=True)
         successors[rows, columns] = arrived
 
 

@@ -18,6 +18,7 @@ def launch(monkeypatch: pytest.MonkeyPatch):
     kernel = MagicMock()
     monkeypatch.setattr(kernels, "nothing", kernel)
     monkeypatch.setattr(torch, "zeros", lambda *shape, device: None)
+    monkeypatch.setattr(torch.cuda, "device", MagicMock())
     compiling.triton_works.cache_clear()
     yield kernel.__getitem__.return_value
     compiling.triton_works.cache_clear()
@@ -31,6 +32,8 @@ def test_it_is_used_where_it_is_installed_and_made_for_the_gpu(found, capability
     works = found is not None and capability >= (8, 0)
     assert compiling.triton_works(CUDA) == works
     assert launch.called == works
+    if works:
+        torch.cuda.device.assert_called_once_with(CUDA)
 
 
 def test_without_a_compiler_torch_stands_in_and_that_is_said_once(launch, monkeypatch):

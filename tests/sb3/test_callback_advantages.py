@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnvWrapper, VecNormalize
 
 from revd.sb3 import IntrinsicRewardCallback
@@ -87,6 +89,22 @@ def test_the_last_value_is_predicted_again_only_where_the_loop_kept_it_for_itsel
     # A rollout at a time: TRPO's update predicts values too.
     watched_training(model, callback, rollouts=1)
     assert collected == [times]
+
+
+class OwnLoop(PPO):
+    """Overwrites `values` after the last step, and keeps V(s_T) for itself, as a loop of one's own may."""
+
+    def collect_rollouts(self, env: Any, callback: Any, rollout_buffer: Any, n_rollout_steps: int) -> bool:
+        ended = callback.on_rollout_end
+        callback.on_rollout_end = lambda: (callback.update_locals({"values": torch.full((N_ENVS, 1), 99.0)}), ended())
+        return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+
+
+def test_a_loop_of_ones_own_is_not_trusted_with_the_last_value() -> None:
+    model = make_model("PPO", counting_envs(N_ENVS, lengths=LENGTHS), n_steps=N_STEPS)
+    model.__class__ = OwnLoop
+    model.learn(N_STEPS * N_ENVS, callback=IntrinsicRewardCallback(scripted_reward(model)))
+    assert abs(model.rollout_buffer.returns).max() < 50
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)

@@ -91,6 +91,17 @@ def test_every_algorithm_gives_the_true_successor(algo: str) -> None:
         torch.testing.assert_close(rollout.next_observations, rollout.observations + TICK, rtol=0, atol=0)
 
 
+def test_terminal_observations_take_the_type_of_the_others() -> None:
+    recorder = RolloutRecorder()
+    last = np.array([0.1, 0.2, 0.3])
+    assert last.dtype == np.float64
+    for done in (True, False):
+        recorder.step(np.zeros(1), np.array([done]), [{"terminal_observation": last}], np.zeros(1))
+    successors: Any = recorder._successors(torch.zeros(2, 1, 3), np.ones((1, 3), np.float32))
+    assert successors.dtype == torch.float32
+    np.testing.assert_array_equal(successors[:, 0], [last.astype(np.float32), [1, 1, 1]])
+
+
 def test_uint8_images_stay_uint8() -> None:
     _, reward = shown_rollouts(counting_envs(2, observation_space=IMAGE))
     assert reward.rollouts[0].observations.dtype == torch.uint8

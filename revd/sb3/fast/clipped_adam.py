@@ -16,6 +16,7 @@ import triton
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from revd.functional.compiling import current
 from revd.sb3.fast import kernels
 
 #: Numbers of one program, and tensors of one launch, whose arguments are limited to 4 KiB.
@@ -73,28 +74,29 @@ def step(optimizer: Optimizer, parameters: Sequence[nn.Parameter], max_norm: flo
     (beta1, beta2), states = group["betas"], optimizer.state
     batches = list(_batches(parameters))
     torch._foreach_add_([states[parameter]["step"] for parameter in parameters], 1)
-    square = _square(batches)
-    for batch in batches:
-        moments = [states[parameter] for parameter in batch.parameters]
-        kernels.change[(batch.programs,)](
-            tuple(batch.parameters),
-            _gradients(batch),
-            tuple(state["exp_avg"] for state in moments),
-            tuple(state["exp_avg_sq"] for state in moments),
-            tuple(state["step"] for state in moments),
-            batch.starts,
-            batch.sizes,
-            square,
-            max_norm,
-            group["lr"],
-            BETA1=beta1,
-            BETA2=beta2,
-            EPS=group["eps"],
-            LOG_BETA1=math.log(beta1),
-            LOG_BETA2=math.log(beta2),
-            COUNT=len(batch.parameters),
-            BLOCK=BLOCK,
-        )
+    with current(parameters[0].device):
+        square = _square(batches)
+        for batch in batches:
+            moments = [states[parameter] for parameter in batch.parameters]
+            kernels.change[(batch.programs,)](
+                tuple(batch.parameters),
+                _gradients(batch),
+                tuple(state["exp_avg"] for state in moments),
+                tuple(state["exp_avg_sq"] for state in moments),
+                tuple(state["step"] for state in moments),
+                batch.starts,
+                batch.sizes,
+                square,
+                max_norm,
+                group["lr"],
+                BETA1=beta1,
+                BETA2=beta2,
+                EPS=group["eps"],
+                LOG_BETA1=math.log(beta1),
+                LOG_BETA2=math.log(beta2),
+                COUNT=len(batch.parameters),
+                BLOCK=BLOCK,
+            )
 
 
 def _batches(parameters: Sequence[nn.Parameter]) -> Iterator[_Batch]:

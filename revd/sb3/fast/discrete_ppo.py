@@ -11,6 +11,7 @@ import torch
 import triton
 from torch import Tensor
 
+from revd.functional.compiling import current
 from revd.sb3.fast import kernels
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
 from revd.sb3.fast.losses import PPOObjective
@@ -50,7 +51,7 @@ def gradients(
 
     where s is 1 if the surrogate is A r and 0 if it is clipped, and v' the clipped value.
     """
-    with torch.no_grad():
+    with torch.no_grad(), current(logits.device):
         found = Gradients(
             torch.empty_like(logits, memory_format=torch.contiguous_format),
             torch.empty_like(values, memory_format=torch.contiguous_format),
