@@ -119,12 +119,12 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
     def _put(self, field: Tensor, arriving: Any) -> None:
         """Write one field of the current step; in NumPy where that can be, which is quicker with small arrays."""
-        row = field[self.pos]
-        if row.device.type == "cpu":
-            array = row.numpy()
-            array[...] = np.asarray(arriving).reshape(array.shape)
+        if field.device.type == "cpu":
+            array = field.numpy()[self.pos]
+            given = arriving.detach().numpy() if isinstance(arriving, Tensor) else np.asarray(arriving)
+            array[...] = given.reshape(array.shape)
         else:
-            _copy(row, torch.as_tensor(arriving))
+            _copy(field[self.pos], torch.as_tensor(arriving))
 
     def complete(self, rewards: Array, episode_starts: Array) -> None:
         """What the host knows of the current step; the rest of it is written already."""
@@ -146,8 +146,13 @@ class DeviceRolloutBuffer(RolloutBuffer):
             part.index_copy_(0, step, arriving.reshape(1, *part.shape[1:]).to(field.dtype))
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: Array) -> None:
-        """Returns and GAE on the device, from the rewards as they are now."""
+        """Returns and GAE on the device, from the rewards as they are now; on a CPU SB3's own to the last bit."""
         ends = np.concatenate([self.episode_starts[1:], np.asarray(dones, np.float32)[None]])
+        if self.device.type == "cpu":
+            # What is too large becomes infinite without a word, as in torch; whoever learns from it looks.
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._add_up(last_values.detach().numpy().flatten(), 1 - ends)
+            return
         advantages = generalized_advantages(
             self._uploaded(self.rewards),
             self.values,
@@ -158,6 +163,18 @@ class DeviceRolloutBuffer(RolloutBuffer):
         )
         self.advantages.copy_(advantages)
         torch.add(advantages, self.values, out=self.returns)
+
+    def _add_up(self, last_values: Array, alive: Array) -> None:
+        """Step by step backwards: A_t = delta_t + gamma lambda alive_t A_{t+1}."""
+        values, advantages = self.values.numpy(), self.advantages.numpy()
+        following = np.concatenate([values[1:], last_values[None]])
+        delta = self.rewards + self.gamma * following * alive - values
+        carried = self.gamma * self.gae_lambda * alive
+        last = np.zeros_like(last_values)
+        for step in reversed(range(self.buffer_size)):
+            last = delta[step] + carried[step] * last
+            advantages[step] = last
+        np.add(advantages, values, out=self.returns.numpy())
 
     def permutation(self) -> Tensor:
         """A random order of all steps; on the CPU the one that SB3 would draw."""

@@ -35,6 +35,8 @@ class Update:
         self._networks = networks
         self._buffer = buffer
         self._discrete = isinstance(buffer.action_space, spaces.Discrete)
+        # Only the weights of convolutions have more than one layout.
+        self._has_convolutions = any(parameter.ndim == 4 for parameter in policy.parameters())
         self._capturing = recorder is not None
         self._form = CapturableForm(policy.optimizer, buffer.device)
         self._objective: Objective
@@ -59,7 +61,8 @@ class Update:
         if self._statistics.shape != shape:
             self._statistics = torch.zeros(shape, device=self._buffer.device)
         self._next.zero_()
-        align_state(self.policy.optimizer)
+        if self._has_convolutions:
+            align_state(self.policy.optimizer)
         with self._form.applied() if self._capturing else stepping_together(self.policy.optimizer):
             for work in (self._steps, self._gradients, self._changes):
                 work.renew()
