@@ -74,16 +74,14 @@ class Rollout:
     @property
     def valid(self) -> Tensor:
         """(n_steps, n_envs) bool: the steps that `lengths` admits."""
-        if self.lengths is None:
-            return torch.ones_like(self.dones)
-        steps = torch.arange(self.n_steps, device="cpu")
-        return (steps[:, None] < self.lengths[None, :]).to(self.dones.device)
+        return self.valid_on(self.dones.device)
 
     def valid_on(self, device: torch.device) -> Tensor:
         """`valid` on a device, to which nothing is moved where `lengths` is None."""
         if self.lengths is None:
             return torch.ones(self.dones.shape, dtype=torch.bool, device=device)
-        return self.valid.to(device)
+        steps = torch.arange(self.n_steps, device="cpu")
+        return (steps[:, None] < self.lengths[None, :]).to(device)
 
     @property
     def n_valid(self) -> int:

@@ -203,12 +203,19 @@ def test_a_conversation_that_broke_off_ends(meet, tmp_path, monkeypatch):
     assert node.asked == ["greet", "begin", "look", "ask_to_stop", "stop", "leave", "kill"]
 
 
-def test_a_directory_of_another_machine_is_waited_for_while_others_are_served(meet, tmp_path, monkeypatch):
-    monkeypatch.setattr("revd.experiments.lease._await_silence", lambda *seen: silent.wait(timeout=10))
+@pytest.fixture
+def left_behind(tmp_path, monkeypatch):
+    """The directory of a run whose lease a machine left behind, and what says that it has been silent for long."""
     silent = threading.Event()
+    monkeypatch.setattr("revd.experiments.lease._await_silence", lambda *seen: silent.wait(timeout=10))
     here = tmp_path / "run"
     here.mkdir()
     (here / ".lease-1").write_text("of a machine that is no more")
+    return here, silent
+
+
+def test_a_directory_of_another_machine_is_waited_for_while_others_are_served(meet, left_behind):
+    here, silent = left_behind
     node, attempt = meet("node", "node", fetch=True)
 
     def greeted_and_begun():
@@ -225,12 +232,8 @@ def test_a_directory_of_another_machine_is_waited_for_while_others_are_served(me
     assert node.asked[-1] == "begin"
 
 
-def test_a_directory_that_is_still_waited_for_is_given_up_without_waiting(meet, tmp_path, monkeypatch):
-    monkeypatch.setattr("revd.experiments.lease._await_silence", lambda *seen: silent.wait(timeout=10))
-    silent = threading.Event()
-    here = tmp_path / "run"
-    here.mkdir()
-    (here / ".lease-1").write_text("of a machine that is no more")
+def test_a_directory_that_is_still_waited_for_is_given_up_without_waiting(meet, left_behind):
+    here, silent = left_behind
     node, attempt = meet("node", fetch=True)
     assert attempt.running
     attempt.ask_to_stop()
