@@ -1,8 +1,8 @@
 """Does FastPPO learn what SB3's PPO learns? `python benchmarks/breakout.py --device cuda --output DIR`.
 
-Breakout with RL Zoo's settings for Atari games, some seeds of each at the same time, one process each. Adds every
-game's score to DIR/breakout.csv, draws all that is there as DIR/breakout.png, and prints the mean score of the last
-hundred games.
+Breakout with RL Zoo's settings for Atari games, some seeds of each at the same time, one process each. Adds the scores
+of a training's games to DIR/breakout.csv when it has ended, draws all that is there as DIR/breakout.png, and prints the
+mean score of the last hundred games.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import csv
 import multiprocessing
 import time
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -100,10 +100,14 @@ def main() -> None:
     known = {(job.kind, job.seed) for job in jobs} & set(read(path))
     if known:
         raise SystemExit(f"{path} has these already: {sorted(known)}; choose another --output or --first-seed")
-    with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
-        results = dict(zip(jobs, pool.map(learn, jobs), strict=True))
     arguments.output.mkdir(parents=True, exist_ok=True)
-    add(results, path)
+    results = {}
+    with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
+        trainings = {pool.submit(learn, job): job for job in jobs}
+        for training in as_completed(trainings):
+            job = trainings[training]
+            results[job] = training.result()
+            add(job, results[job][0], path)
     draw(
         read(path),
         arguments.output / f"{name}.png",
@@ -113,7 +117,7 @@ def main() -> None:
     print(f"{machine(arguments.device)}; Breakout, {until:,} steps, {len(jobs)} trainings at once\n")
     rows = [
         [f"{job.kind}, seed {job.seed}", f"{mean(score for _, score in scores[-GAMES:]):.1f}", f"{took:.0f}"]
-        for job, (scores, took) in results.items()
+        for job, (scores, took) in ((job, results[job]) for job in jobs)
     ]
     print(markdown_table(("", f"mean score of the last {GAMES} games", "seconds"), rows))
 
@@ -142,12 +146,11 @@ def make_env(job: Job) -> VecEnv:
     return VecFrameStack(env, n_stack=4)
 
 
-def add(results: dict[Job, tuple[Games, float]], path: Path) -> None:
+def add(job: Job, scores: Games, path: Path) -> None:
     header = () if path.exists() else (("trainer", "seed", "steps", "score"),)
     with path.open("a", newline="") as file:
         csv.writer(file).writerows(header)
-        for job, (scores, _) in results.items():
-            csv.writer(file).writerows((job.kind, job.seed, *row) for row in scores)
+        csv.writer(file).writerows((job.kind, job.seed, *row) for row in scores)
 
 
 def read(path: Path) -> dict[tuple[str, int], Games]:

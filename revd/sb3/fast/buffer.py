@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import RolloutBufferSamples
 from torch import Tensor
 
 from revd.functional.advantages import generalized_advantages
+from revd.functional.compiling import triton_works
 from revd.rollout import WIDER, Observations, map_observations
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -153,16 +154,19 @@ class DeviceRolloutBuffer(RolloutBuffer):
             with np.errstate(over="ignore", invalid="ignore"):
                 self._add_up(last_values.detach().numpy().flatten(), 1 - ends)
             return
-        advantages = generalized_advantages(
-            self._uploaded(self.rewards),
-            self.values,
-            last_values.detach().flatten().to(self.values),
-            self._uploaded(ends),
-            gamma=self.gamma,
-            gae_lambda=self.gae_lambda,
-        )
-        self.advantages.copy_(advantages)
-        torch.add(advantages, self.values, out=self.returns)
+        known = {
+            "rewards": self._uploaded(self.rewards),
+            "values": self.values,
+            "last_values": last_values.detach().flatten().to(self.values),
+            "dones": self._uploaded(ends),
+        }
+        if triton_works(self.device):
+            from revd.sb3.fast import returns
+
+            returns.fill(self.advantages, self.returns, **known, gamma=self.gamma, gae_lambda=self.gae_lambda)
+            return
+        self.advantages.copy_(generalized_advantages(**known, gamma=self.gamma, gae_lambda=self.gae_lambda))
+        torch.add(self.advantages, self.values, out=self.returns)
 
     def _add_up(self, last_values: Array, alive: Array) -> None:
         """Step by step backwards: A_t = delta_t + gamma lambda alive_t A_{t+1}."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -129,7 +130,7 @@ class CudaRecorder:
         graph = torch.cuda.CUDAGraph()
         # Other threads, of an environment or a logger, may use the GPU meanwhile.
         capturing = torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local")
-        with unvalidated_distributions(), capturing:
+        with unvalidated_distributions(), without_garbage_collection(), capturing:
             result = work()
         return graph.replay, result
 
@@ -143,6 +144,18 @@ def unvalidated_distributions() -> Iterator[None]:
         yield
     finally:
         Distribution.set_default_validate_args(before)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Let nothing be freed that happens to be garbage: a model's old graphs, freed now, would end a capture."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def addresses(*tensors: Tensor) -> tuple[int, ...]:

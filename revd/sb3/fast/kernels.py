@@ -1,9 +1,52 @@
-"""The Triton kernels of an update: Adam on many tensors in one launch, and PPO's loss with its gradient in another."""
+"""The Triton kernels of a training: advantages, PPO's loss, gradients of convolutions, and Adam."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _before(advantage, carried, earlier, earlier_carried):
+    """A_t = a + c A_s with t < s for two neighbouring stretches of time, as one."""
+    return earlier + earlier_carried * advantage, earlier_carried * carried
+
+
+@triton.jit
+def advantages(
+    rewards,
+    values,
+    last_values,
+    dones,
+    found,
+    returns,
+    n_steps,
+    n_envs,
+    gamma,
+    gae_lambda,
+    STEPS: tl.constexpr,
+):
+    """An environment by each program, some steps at a time, from the last; see `revd.functional.advantages`."""
+    env = tl.program_id(0)
+    offset = tl.arange(0, STEPS)
+    after = 0.0
+    for block in range(0, tl.cdiv(n_steps, STEPS)):
+        step = (tl.cdiv(n_steps, STEPS) - 1 - block) * STEPS + offset
+        at = step * n_envs + env
+        inside = step < n_steps
+        value = tl.load(values + at, mask=inside, other=0.0)
+        following = tl.load(values + at + n_envs, mask=step + 1 < n_steps, other=0.0)
+        following = tl.where(step + 1 == n_steps, tl.load(last_values + env), following)
+        alive = 1.0 - tl.load(dones + at, mask=inside, other=0.0)
+        delta = tl.load(rewards + at, mask=inside, other=0.0) + gamma * following * alive - value
+        # What is after the end changes nothing.
+        delta = tl.where(inside, delta, 0.0)
+        carried = tl.where(inside, gamma * gae_lambda * alive, 1.0)
+        delta, carried = tl.associative_scan((delta, carried), 0, _before, reverse=True)
+        advantage = delta + carried * after
+        tl.store(found + at, advantage, mask=inside)
+        tl.store(returns + at, advantage + value, mask=inside)
+        after = tl.sum(tl.where(offset == 0, advantage, 0.0))
 
 
 @triton.jit
@@ -156,3 +199,59 @@ def discrete_ppo(
     tl.store(statistics + 3, _mean(excess - log_ratio, inside, n))
     tl.store(statistics + 4, _mean(tl.where(tl.abs(excess) > clip_range, 1.0, 0.0), inside, n))
     tl.store(statistics + 5, policy_loss + ent_coef * entropy_loss + vf_coef * value_loss)
+
+
+@triton.jit
+def convolution_gradients(
+    images,
+    gradients,
+    partial,
+    n_rows,
+    share,
+    out_height,
+    out_width,
+    height,
+    width,
+    stride_height,
+    stride_width,
+    n_outputs,
+    n_columns,
+    CHANNELS: tl.constexpr,
+    LINE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+):
+    """A share of the rows for some columns of the weights; the equations are in `revd.sb3.fast.convolutions`."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    output = tl.arange(0, OUTPUTS)
+    # From the first number of a window to the one that a weight belongs to.
+    within = column // LINE * (width * CHANNELS) + column % LINE
+    weight = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
+    bias = tl.zeros((OUTPUTS,), tl.float32)
+    first = tl.program_id(1) * share
+    end = tl.minimum(first + share, n_rows)
+    for start in range(first, end, ROWS):
+        row = start + tl.arange(0, ROWS)
+        line = row // (out_height * out_width) * height + row // out_width % out_height * stride_height
+        window = (line * width + row % out_width * stride_width) * CHANNELS
+        image = tl.load(
+            images + window[:, None] + within[None, :],
+            mask=(row < end)[:, None] & (column < n_columns)[None, :],
+            other=0.0,
+        )
+        gradient = tl.load(
+            gradients + row[None, :] * n_outputs + output[:, None],
+            mask=(row < end)[None, :] & (output < n_outputs)[:, None],
+            other=0.0,
+        )
+        weight = tl.dot(gradient, image, weight, input_precision="ieee")
+        bias += tl.sum(gradient, axis=1)
+    found = partial + tl.program_id(1) * n_outputs * (n_columns + 1)
+    tl.store(
+        found + output[:, None] * n_columns + column[None, :],
+        weight,
+        mask=(output < n_outputs)[:, None] & (column < n_columns)[None, :],
+    )
+    if tl.program_id(0) == 0:
+        tl.store(found + n_outputs * n_columns + output, bias, mask=output < n_outputs)

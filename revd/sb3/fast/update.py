@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -118,8 +118,16 @@ class Update:
         self._statistics.index_copy_(0, self._next, statistics[None])
         self._next += 1
         self.policy.optimizer.zero_grad(set_to_none=set_to_none)
-        torch.autograd.backward(outputs, gradients)
+        with self._ordered_convolutions():
+            torch.autograd.backward(outputs, gradients)
         return statistics
+
+    def _ordered_convolutions(self) -> AbstractContextManager[object]:
+        if not (self._few_kernels and self._has_convolutions):
+            return nullcontext()
+        from revd.sb3.fast.convolutions import OrderedGradients
+
+        return OrderedGradients()  # type: ignore[no-untyped-call]
 
     def _ends(self, rows: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor | None], Tensor]:
         """Where gradients go back from: outputs of the policy, the loss's gradients by them, and the statistics."""

@@ -16,6 +16,7 @@ from stable_baselines3 import A2C, PPO
 from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
 from revd.sb3.atari import AtariVecEnv
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
+from revd.sb3.fast.graphs import CudaRecorder, without_garbage_collection
 from revd.sb3.policies import PaperCnnPolicy
 from tests.sb3.fast.support import (
     CONTINUOUS,
@@ -253,15 +254,34 @@ def test_the_bonus_reads_frames_where_they_are(method: str) -> None:
     assert np.isfinite(callback.latest["bonus_mean"])
 
 
-def test_loss_clipping_and_adam_are_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_uses_our_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="Triton is not made for this system")
-    from revd.sb3.fast import clipped_adam, discrete_ppo
+    from revd.sb3.fast import clipped_adam, convolutions, discrete_ppo, returns
 
-    spies = [Mock(wraps=clipped_adam.step), Mock(wraps=discrete_ppo.gradients)]
-    monkeypatch.setattr(clipped_adam, "step", spies[0])
-    monkeypatch.setattr(discrete_ppo, "gradients", spies[1])
-    build(FastPPO, noise(), device="cuda", **small(FastPPO)).learn(2 * 48)
+    ours = ((clipped_adam, "step"), (convolutions, "gradients"), (discrete_ppo, "gradients"), (returns, "fill"))
+    spies = []
+    for module, name in ours:
+        spies.append(Mock(wraps=getattr(module, name)))
+        monkeypatch.setattr(module, name, spies[-1])
+    build(FastPPO, noise(FRAMES), device="cuda", **small(FastPPO)).learn(2 * 48)
     assert all(spy.called for spy in spies)
+
+
+def test_garbage_of_earlier_models_does_not_end_a_capture() -> None:
+    recorder = CudaRecorder(torch.device("cuda"))
+
+    def work() -> torch.Tensor:
+        kept = [[] for _ in range(10_000)]  # so many that Python looks for garbage meanwhile
+        return torch.full((1,), float(len(kept)), device="cuda")
+
+    recorder.warm_up(work)
+    with without_garbage_collection():
+        cycle = [recorder.capture(work)]
+        cycle.append(cycle)  # type: ignore[arg-type]
+        del cycle
+    replay, result = recorder.capture(work)
+    replay()
+    assert float(result) == 10_000
 
 
 def test_a_training_begins_without_a_warning() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Distribution
 
-from revd.sb3.fast.graphs import WARM_UPS, Replayable, addresses, unvalidated_distributions
+from revd.sb3.fast.graphs import WARM_UPS, Replayable, addresses, unvalidated_distributions, without_garbage_collection
 from tests.sb3.fast.support import Replays
 
 
@@ -87,6 +88,17 @@ def test_distributions_are_validated_again_afterwards(monkeypatch: pytest.Monkey
         Categorical(logits=torch.tensor([torch.nan, 0.0]))
     with pytest.raises(ValueError, match="constraint"):
         Categorical(logits=torch.tensor([torch.nan, 0.0]))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_collected_again_afterwards_if_it_was(enabled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    switched: list[bool] = []
+    monkeypatch.setattr(gc, "isenabled", lambda: enabled)
+    monkeypatch.setattr(gc, "disable", lambda: switched.append(False))
+    monkeypatch.setattr(gc, "enable", lambda: switched.append(True))
+    with without_garbage_collection():
+        assert switched == [False]
+    assert switched == [False, True][: 1 + enabled]
 
 
 def test_addresses_tell_tensors_apart() -> None:
