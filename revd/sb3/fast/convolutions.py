@@ -24,6 +24,8 @@ ROWS, COLUMNS = 16, 64
 PROGRAMS = 264
 #: Channels that a program can make.
 LARGEST_OUTPUTS = 128
+#: Multiplications up to which we are the faster ones; with more of them cuDNN's tensor cores are.
+LARGEST_WORK = 2**29
 
 
 class OrderedGradients(TorchDispatchMode):
@@ -39,7 +41,7 @@ class OrderedGradients(TorchDispatchMode):
 def _backward(gradient: Tensor, images: Tensor, weight: Tensor, *options: Any) -> Any:
     """Torch's `convolution_backward`: the gradients of images, weight and bias, those of them that are wanted."""
     *settings, wanted = options
-    if not wanted[1] or not can_differentiate(images, weight, *settings[1:]):
+    if not wanted[1] or not can_differentiate(gradient, images, weight, *settings[1:]):
         return torch.ops.aten.convolution_backward(gradient, images, weight, *options)
     by_images = None
     if wanted[0]:
@@ -49,6 +51,7 @@ def _backward(gradient: Tensor, images: Tensor, weight: Tensor, *options: Any) -
 
 
 def can_differentiate(
+    gradient: Tensor,
     images: Tensor,
     weight: Tensor,
     stride: Sequence[int],
@@ -60,7 +63,8 @@ def can_differentiate(
 ) -> bool:
     """Whether `gradients` is made for a convolution."""
     plain = not any(padding) and all(step == 1 for step in dilation) and not transposed and groups == 1
-    fits = images.ndim == 4 and len(weight) <= LARGEST_OUTPUTS and 0 < images.numel() < 2**31
+    work = gradient.numel() * weight[0].numel()
+    fits = images.ndim == 4 and len(weight) <= LARGEST_OUTPUTS and 0 < work <= LARGEST_WORK and images.numel() < 2**31
     return plain and fits and images.dtype == weight.dtype == torch.float32
 
 

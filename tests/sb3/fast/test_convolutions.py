@@ -99,3 +99,15 @@ def test_frozen_weights_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
         found = found_for(layer, images)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("limit", [0, -1], ids=["at the limit", "beyond it"])
+def test_only_small_ones_are_ours(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, images = layer_and_images((2, 4, 7, 7), 6, kernel_size=3)
+    multiplications = (2 * 6 * 5 * 5) * (4 * 3 * 3)
+    monkeypatch.setattr(convolutions, "LARGEST_WORK", multiplications + limit)
+    used = Mock(wraps=convolutions.gradients)
+    monkeypatch.setattr(convolutions, "gradients", used)
+    with OrderedGradients():
+        found_for(layer, images)
+    assert used.called == (limit == 0)

@@ -118,31 +118,44 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
 
 @pytest.mark.parametrize("target_kl", [None, 1.0], ids=["one graph", "two graphs"])
 @pytest.mark.parametrize("clip_range_vf", [None, 0.1], ids=["values free", "values clipped"])
+@pytest.mark.parametrize(("network", "convolutional"), [("mlp", 0), ("cnn, shared", 3), ("cnn, separate", 6)])
 def test_so_are_steps_in_few_kernels(
-    monkeypatch: pytest.MonkeyPatch, target_kl: float | None, clip_range_vf: float | None
+    monkeypatch: pytest.MonkeyPatch,
+    target_kl: float | None,
+    clip_range_vf: float | None,
+    network: str,
+    convolutional: int,
 ) -> None:
     """What a GPU does with PPO, discrete actions and Adam, in Triton's interpreter."""
     pytest.importorskip("triton", reason="Triton is not made for this system")
-    from revd.sb3.fast import clipped_adam, discrete_ppo
+    from revd.sb3.fast import clipped_adam, convolutions, discrete_ppo
 
     monkeypatch.setattr("revd.sb3.fast.update.triton_works", lambda device: True)
-    step, gradients = Mock(wraps=clipped_adam.step), Mock(wraps=discrete_ppo.gradients)
-    monkeypatch.setattr(clipped_adam, "step", step)
-    monkeypatch.setattr(discrete_ppo, "gradients", gradients)
-    network = next(name for name in NETWORKS if "mlp" in name)
+    # Triton's interpreter takes a program after the other: fewer of them, with more to do.
+    monkeypatch.setattr(clipped_adam, "BLOCK", 2**16)
+    monkeypatch.setattr(convolutions, "PROGRAMS", 2)
+    monkeypatch.setattr(convolutions, "ROWS", 256)
+    monkeypatch.setattr(convolutions, "COLUMNS", 1024)
+    calls = {}
+    for module, name in ((clipped_adam, "step"), (discrete_ppo, "gradients"), (convolutions, "gradients")):
+        calls[module] = Mock(wraps=getattr(module, name))
+        monkeypatch.setattr(module, name, calls[module])
     several = {"batch_size": 20, "n_epochs": 2, "target_kl": target_kl, "clip_range_vf": clip_range_vf}
     schedules = {"clip_range": lambda left: 0.02 * left, "learning_rate": lambda left: 1e-3 * left}
-    _, fast, rearranged, start = triple("PPO", network, DISCRETE, **several, **schedules)
+    reference, fast, rearranged, start = triple("PPO", network, DISCRETE, **several, **schedules)
     capturing(fast)
     fast._update._networks = networks = Branches(fast.policy)
     networks._discrete = True
     for order in range(2):
-        for model in (rearranged, fast):
+        for model in (reference, rearranged, fast):
             model._current_progress_remaining = 1 - order / 2
             update(model, order)
         assert 0.02 < fast.logger.name_to_value["train/clip_fraction"] < 0.98
-    assert (step.call_count, gradients.call_count) == (11, 12), "Adam's first step creates its state"
-    assert distance(fast, rearranged, start) < 5e-6
+    assert calls[clipped_adam].call_count == 11, "Adam's first step creates its state"
+    assert calls[discrete_ppo].call_count == 12
+    assert calls[convolutions].call_count == 12 * convolutional
+    # The gradients of convolutions are added up in another order.
+    assert distance(fast, rearranged, start) < max(5e-6, 2 * distance(reference, rearranged, start))
     theirs, ours = (model.logger.name_to_value for model in (rearranged, fast))
     for key, value in theirs.items():
         assert ours[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key

@@ -1,0 +1,143 @@
+"""Compiles our kernels for a GPU that need not be there: `python -m tests.support.kernel_compiler 90`.
+
+The functions that launch them are called as in a training, with tensors in the host's memory; instead of a launch there
+is a compilation, by the compilers that Triton brings along. Prints a line of JSON for each: the kernel, and what
+`cuobjdump` says of the registers, the stack (into which registers are spilled) and the shared memory that it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, patch
+
+import numpy as np
+import torch
+import triton
+from gymnasium import spaces
+from torch import nn
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+from revd.functional import fused, kernels
+from revd.functional.targets import Target
+from revd.sb3.fast import clipped_adam, convolutions, discrete_ppo, returns
+from revd.sb3.fast.buffer import DeviceRolloutBuffer
+from revd.sb3.fast.losses import PPOObjective
+from revd.sb3.fast.optimizers import CapturableForm
+
+#: Images, outputs, window and stride: those of Nature's network, one with uneven numbers, and the widest.
+CONVOLUTIONS = (
+    ((64, 4, 84, 84), 32, 8, 4),
+    ((64, 32, 20, 20), 64, 4, 2),
+    ((64, 64, 9, 9), 64, 3, 1),
+    ((10, 3, 31, 33), 20, 3, 2),
+    ((64, 128, 9, 9), convolutions.LARGEST_OUTPUTS, 3, 1),
+)
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that says so."""
+
+    is_cuda = True
+
+
+def main() -> None:
+    with compiling_for(int(sys.argv[1])) as compiled:
+        kernels.nothing[(1,)](torch.zeros(1))
+        search()
+        advantages()
+        loss()
+        gradients_of_convolutions()
+        adam()
+    for name, kernel in compiled:
+        print(json.dumps({"kernel": name, **resources(kernel)}))
+
+
+@contextmanager
+def compiling_for(capability: int) -> Iterator[list[tuple[str, Any]]]:
+    """Within it, launches are compilations, which are listed."""
+    target = GPUTarget("cuda", capability, 32)
+    driver.set_active(Mock(get_current_device=lambda: 0, get_current_target=lambda: target))
+    compiled: list[tuple[str, Any]] = []
+    run = JITFunction.run
+
+    def compile_only(self: Any, *arguments: Any, grid: Any, warmup: bool, **keywords: Any) -> None:
+        compiled.append((self.__name__, run(self, *arguments, grid=grid, warmup=True, **keywords)))
+
+    with patch.object(JITFunction, "run", compile_only):
+        yield compiled
+
+
+def search() -> None:
+    for d, k in ((64, 3), (128, 5), (512, fused.LARGEST_K)):
+        points = torch.zeros(2, 256, d).as_subclass(OnGpu)
+        visible = torch.full((2, 256), 200)
+        fused.search(points, [Target(points, within=True), Target(points)], k)
+        fused.search(points, [Target(points, visible, own=torch.zeros(2, 256)), Target(points, visible)], k)
+
+
+def advantages() -> None:
+    for n_steps in (5, 256, 5000):
+        numbers = torch.zeros(n_steps, 10)
+        returns.fill(
+            numbers,
+            numbers,
+            rewards=numbers,
+            values=numbers,
+            last_values=numbers[0],
+            dones=numbers,
+            gamma=0.99,
+            gae_lambda=0.95,
+        )
+
+
+def loss() -> None:
+    for n, n_actions, objective in ((64, 6, PPOObjective(True, True)), (512, 18, PPOObjective(False, False))):
+        observed = spaces.Box(-1, 1, (2,), np.float32)
+        buffer = DeviceRolloutBuffer(n, observed, spaces.Discrete(n_actions), device="cpu")
+        coefficients = torch.zeros(len(objective.coefficients))
+        rows, values = torch.arange(n), torch.zeros(n, 1)
+        discrete_ppo.gradients(torch.zeros(n, n_actions), values, rows, buffer, objective, coefficients)
+
+
+def gradients_of_convolutions() -> None:
+    for shape, n_outputs, window, stride in CONVOLUTIONS:
+        layer = nn.Conv2d(shape[1], n_outputs, window, stride).to(memory_format=torch.channels_last)
+        images = torch.zeros(shape).contiguous(memory_format=torch.channels_last)
+        convolutions.gradients(layer(images).detach(), images, layer.weight, stride=layer.stride)
+
+
+def adam() -> None:
+    """Of 26 tensors, as many as the paper's policy for images has, and of more than go into one launch."""
+    for count in (26, clipped_adam.MOST + 1):
+        parameters = [nn.Parameter(torch.zeros(size, 40)) for size in range(1, count + 1)]
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer = torch.optim.Adam(parameters)
+        optimizer.step()
+        with CapturableForm(optimizer, torch.device("cpu")).applied():
+            clipped_adam.step(optimizer, parameters, 0.5)
+
+
+def resources(kernel: Any) -> dict[str, int]:
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(kernel.asm["cubin"])
+        file.flush()
+        told = subprocess.run([tool, "-res-usage", file.name], check=True, capture_output=True, text=True).stdout
+    found = re.search(r"REG:(\d+) STACK:(\d+)", told)
+    assert found, told
+    return {"registers": int(found[1]), "stack": int(found[2]), "shared": kernel.metadata.shared}
+
+
+if __name__ == "__main__":
+    main()

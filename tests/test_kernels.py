@@ -1,0 +1,45 @@
+"""Every kernel as GPUs get it: Triton compiles for them without one, which its interpreter does not show."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not made for this system")
+
+from revd.functional import kernels as of_searches
+from revd.sb3.fast import kernels as of_trainings
+
+#: Bytes of registers that may be spilled, by each thread; the largest neighbourhoods and minibatches need some.
+SPILLED = {"search": 1024, "search_again": 64, "discrete_ppo": 512}
+#: Bytes of shared memory that consumer GPUs have for a block of threads.
+SHARED = 99 * 1024
+
+
+def names(module: Any) -> set[str]:
+    """The kernels of a module that are launched, and not called by others."""
+    return {name for name, found in vars(module).items() if hasattr(found, "arg_names") and not name.startswith("_")}
+
+
+@pytest.mark.parametrize("capability", [80, 90, 120], ids=["A100", "H200", "RTX 50"])
+def test_kernels_compile_and_fit(capability: int, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.kernel_compiler", str(capability)],
+        cwd=Path(__file__).parents[1],
+        env={**environment, "TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    compiled = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {each["kernel"] for each in compiled} == names(of_searches) | names(of_trainings)
+    for each in compiled:
+        assert each["stack"] <= SPILLED.get(each["kernel"], 0), each
+        assert each["shared"] <= SHARED, each
