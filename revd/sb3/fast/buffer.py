@@ -154,10 +154,14 @@ class DeviceRolloutBuffer(RolloutBuffer):
             with np.errstate(over="ignore", invalid="ignore"):
                 self._add_up(last_values.detach().numpy().flatten(), 1 - ends)
             return
+        self._find_on_device(last_values.detach().flatten(), ends)
+
+    def _find_on_device(self, last_values: Tensor, ends: Array) -> None:
+        """In one kernel of ours where it can be compiled, or in some fifty of torch's."""
         known = {
             "rewards": self._uploaded(self.rewards),
             "values": self.values,
-            "last_values": last_values.detach().flatten().to(self.values),
+            "last_values": last_values.to(self.values),
             "dones": self._uploaded(ends),
         }
         if triton_works(self.device):

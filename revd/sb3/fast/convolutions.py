@@ -8,7 +8,7 @@ parts are added in a fixed order, so that the result is the same every time, as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -24,16 +24,26 @@ ROWS, COLUMNS = 16, 64
 PROGRAMS = 264
 #: Channels that a program can make.
 LARGEST_OUTPUTS = 128
-#: Multiplications up to which we are the faster ones; with more of them cuDNN's tensor cores are.
+#: Multiplications from which on cuDNN has enough to do for a whole GPU; the layers above have 2^27 each.
 LARGEST_WORK = 2**29
 
 
 class OrderedGradients(TorchDispatchMode):
-    """Within it, autograd takes the gradients of convolutions from `gradients`, where it is made for them."""
+    """Within it, autograd takes the gradients of convolutions from `gradients`, where it is made for them.
+
+    Whatever module a convolution is in, autograd asks one operation, `convolution_backward`, for its gradients; here
+    that operation is answered for tensors on a device. All others pass.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._type = device.type  # a policy on "cuda" has its tensors on "cuda:0"
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Called for every operation."""
-        if function is torch.ops.aten.convolution_backward.default:
+        if function is torch.ops.aten.convolution_backward.default and args[0].device.type == self._type:
             return _backward(*args)
         return function(*args, **(kwargs or {}))
 
@@ -61,11 +71,37 @@ def can_differentiate(
     output_padding: Sequence[int],
     groups: int,
 ) -> bool:
-    """Whether `gradients` is made for a convolution."""
-    plain = not any(padding) and all(step == 1 for step in dilation) and not transposed and groups == 1
-    work = gradient.numel() * weight[0].numel()
-    fits = images.ndim == 4 and len(weight) <= LARGEST_OUTPUTS and 0 < work <= LARGEST_WORK and images.numel() < 2**31
-    return plain and fits and images.dtype == weight.dtype == torch.float32
+    """Whether `gradients` is made for a convolution: a plain one of images, with channels innermost in the weights."""
+    if images.ndim != 4 or len(stride) != 2 or transposed or groups != 1:
+        return False
+    plain = not any(padding) and all(step == 1 for step in dilation)
+    alike = images.dtype == weight.dtype == torch.float32 and weight.is_contiguous(memory_format=torch.channels_last)
+    fits = len(weight) <= LARGEST_OUTPUTS and images.numel() < 2**31
+    return plain and alike and fits and 0 < _Tiles.of(gradient, weight).work <= LARGEST_WORK
+
+
+class _Tiles(NamedTuple):
+    """Rows, blocks of columns, and outputs, filled up to what a program can treat."""
+
+    rows: int
+    blocks: int
+    outputs: int
+
+    @classmethod
+    def of(cls, gradient: Tensor, weight: Tensor) -> _Tiles:
+        n, n_outputs, out_height, out_width = gradient.shape
+        blocks = triton.cdiv(weight[0].numel(), COLUMNS)
+        return cls(n * out_height * out_width, blocks, max(triton.next_power_of_2(n_outputs), 16))
+
+    @property
+    def work(self) -> int:
+        """Multiplications, those with what is filled up included."""
+        return self.rows * self.blocks * COLUMNS * self.outputs
+
+    @property
+    def share(self) -> int:
+        """Rows for each program of a block, so that there are PROGRAMS in all."""
+        return int(triton.cdiv(triton.cdiv(self.rows, max(PROGRAMS // self.blocks, 1)), ROWS) * ROWS)
 
 
 def gradients(gradient: Tensor, images: Tensor, weight: Tensor, *, stride: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -76,36 +112,36 @@ def gradients(gradient: Tensor, images: Tensor, weight: Tensor, *, stride: Seque
         dL/dw[o, c, h, w] = sum_{n, i, j} g[n, o, i, j] x[n, c, i stride + h, j stride + w]
         dL/db[o]          = sum_{n, i, j} g[n, o, i, j]
 
-    in float32: rounded to TF32 it is no faster. A row below is one (n, i, j), a column one (h, w, c), with channels
+    in float32, also where torch may round to TF32. A row below is one (n, i, j), a column one (h, w, c), with channels
     innermost, as in memory.
     """
     images, gradient = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (images, gradient))
-    n, channels, height, width = images.shape
+    _, channels, height, width = images.shape
     _, n_outputs, out_height, out_width = gradient.shape
     _, _, *window = weight.shape
-    n_rows, n_columns = n * out_height * out_width, window[0] * window[1] * channels
-    blocks = triton.cdiv(n_columns, COLUMNS)
-    share = triton.cdiv(triton.cdiv(n_rows, max(PROGRAMS // blocks, 1)), ROWS) * ROWS
-    partial = images.new_empty(triton.cdiv(n_rows, share), n_outputs * (n_columns + 1))
+    n_columns = weight[0].numel()
+    tiles = _Tiles.of(gradient, weight)
+    partial = images.new_empty(triton.cdiv(tiles.rows, tiles.share), n_outputs * (n_columns + 1))
     with current(images.device):
-        kernels.convolution_gradients[blocks, len(partial)](
+        kernels.convolution_gradients[tiles.blocks, len(partial)](
             images,
             gradient,
             partial,
-            n_rows,
-            share,
-            out_height,
-            out_width,
-            height,
-            width,
-            *stride,
-            n_outputs,
-            n_columns,
+            tiles.rows,
+            tiles.share,
+            HEIGHT=height,
+            WIDTH=width,
             CHANNELS=channels,
+            OUT_HEIGHT=out_height,
+            OUT_WIDTH=out_width,
+            N_OUTPUTS=n_outputs,
+            STRIDE_HEIGHT=stride[0],
+            STRIDE_WIDTH=stride[1],
             LINE=window[1] * channels,
+            N_COLUMNS=n_columns,
             ROWS=ROWS,
             COLUMNS=COLUMNS,
-            OUTPUTS=max(triton.next_power_of_2(n_outputs), 16),
+            OUTPUTS=tiles.outputs,
         )
     by_weight, by_bias = partial.sum(dim=0).split([n_outputs * n_columns, n_outputs])
     return by_weight.view(n_outputs, *window, channels).permute(0, 3, 1, 2), by_bias

@@ -7,8 +7,8 @@ import triton.language as tl
 
 
 @triton.jit
-def _before(advantage, carried, earlier, earlier_carried):
-    """A_t = a + c A_s with t < s for two neighbouring stretches of time, as one."""
+def _after(advantage, carried, earlier, earlier_carried):
+    """A_t = a + c A_s with t < s for two neighbouring stretches of time, the later one first, as one."""
     return earlier + earlier_carried * advantage, earlier_carried * carried
 
 
@@ -23,30 +23,27 @@ def advantages(
     n_steps,
     n_envs,
     gamma,
-    gae_lambda,
+    gamma_lambda,
     STEPS: tl.constexpr,
 ):
     """An environment by each program, some steps at a time, from the last; see `revd.functional.advantages`."""
     env = tl.program_id(0)
-    offset = tl.arange(0, STEPS)
-    after = 0.0
-    for block in range(0, tl.cdiv(n_steps, STEPS)):
-        step = (tl.cdiv(n_steps, STEPS) - 1 - block) * STEPS + offset
+    back = tl.arange(0, STEPS)
+    known = 0.0
+    for first in range(0, n_steps, STEPS):
+        step = n_steps - 1 - first - back
         at = step * n_envs + env
-        inside = step < n_steps
+        inside = step >= 0
         value = tl.load(values + at, mask=inside, other=0.0)
-        following = tl.load(values + at + n_envs, mask=step + 1 < n_steps, other=0.0)
+        following = tl.load(values + at + n_envs, mask=inside & (step + 1 < n_steps), other=0.0)
         following = tl.where(step + 1 == n_steps, tl.load(last_values + env), following)
         alive = 1.0 - tl.load(dones + at, mask=inside, other=0.0)
         delta = tl.load(rewards + at, mask=inside, other=0.0) + gamma * following * alive - value
-        # What is after the end changes nothing.
-        delta = tl.where(inside, delta, 0.0)
-        carried = tl.where(inside, gamma * gae_lambda * alive, 1.0)
-        delta, carried = tl.associative_scan((delta, carried), 0, _before, reverse=True)
-        advantage = delta + carried * after
+        delta, carried = tl.associative_scan((delta, gamma_lambda * alive), 0, _after)
+        advantage = delta + carried * known
         tl.store(found + at, advantage, mask=inside)
         tl.store(returns + at, advantage + value, mask=inside)
-        after = tl.sum(tl.where(offset == 0, advantage, 0.0))
+        known = tl.sum(tl.where(back == STEPS - 1, advantage, 0.0))
 
 
 @triton.jit
@@ -208,16 +205,16 @@ def convolution_gradients(
     partial,
     n_rows,
     share,
-    out_height,
-    out_width,
-    height,
-    width,
-    stride_height,
-    stride_width,
-    n_outputs,
-    n_columns,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
     CHANNELS: tl.constexpr,
+    OUT_HEIGHT: tl.constexpr,
+    OUT_WIDTH: tl.constexpr,
+    N_OUTPUTS: tl.constexpr,
+    STRIDE_HEIGHT: tl.constexpr,
+    STRIDE_WIDTH: tl.constexpr,
     LINE: tl.constexpr,
+    N_COLUMNS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     OUTPUTS: tl.constexpr,
@@ -226,32 +223,32 @@ def convolution_gradients(
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     output = tl.arange(0, OUTPUTS)
     # From the first number of a window to the one that a weight belongs to.
-    within = column // LINE * (width * CHANNELS) + column % LINE
+    within = column // LINE * (WIDTH * CHANNELS) + column % LINE
     weight = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
     bias = tl.zeros((OUTPUTS,), tl.float32)
     first = tl.program_id(1) * share
     end = tl.minimum(first + share, n_rows)
     for start in range(first, end, ROWS):
         row = start + tl.arange(0, ROWS)
-        line = row // (out_height * out_width) * height + row // out_width % out_height * stride_height
-        window = (line * width + row % out_width * stride_width) * CHANNELS
+        line = row // (OUT_HEIGHT * OUT_WIDTH) * HEIGHT + row // OUT_WIDTH % OUT_HEIGHT * STRIDE_HEIGHT
+        window = (line * WIDTH + row % OUT_WIDTH * STRIDE_WIDTH) * CHANNELS
         image = tl.load(
             images + window[:, None] + within[None, :],
-            mask=(row < end)[:, None] & (column < n_columns)[None, :],
+            mask=(row < end)[:, None] & (column < N_COLUMNS)[None, :],
             other=0.0,
         )
         gradient = tl.load(
-            gradients + row[None, :] * n_outputs + output[:, None],
-            mask=(row < end)[None, :] & (output < n_outputs)[:, None],
+            gradients + row[None, :] * N_OUTPUTS + output[:, None],
+            mask=(row < end)[None, :] & (output < N_OUTPUTS)[:, None],
             other=0.0,
         )
         weight = tl.dot(gradient, image, weight, input_precision="ieee")
         bias += tl.sum(gradient, axis=1)
-    found = partial + tl.program_id(1) * n_outputs * (n_columns + 1)
+    found = partial + tl.program_id(1) * N_OUTPUTS * (N_COLUMNS + 1)
     tl.store(
-        found + output[:, None] * n_columns + column[None, :],
+        found + output[:, None] * N_COLUMNS + column[None, :],
         weight,
-        mask=(output < n_outputs)[:, None] & (column < n_columns)[None, :],
+        mask=(output < N_OUTPUTS)[:, None] & (column < N_COLUMNS)[None, :],
     )
     if tl.program_id(0) == 0:
-        tl.store(found + n_outputs * n_columns + output, bias, mask=output < n_outputs)
+        tl.store(found + N_OUTPUTS * N_COLUMNS + output, bias, mask=output < N_OUTPUTS)

@@ -23,19 +23,29 @@ def fill(
     gamma: float,
     gae_lambda: float,
 ) -> None:
-    """Write what `revd.functional.advantages` would find, and returns = advantages + values; all are contiguous."""
+    """Write what `revd.functional.advantages` would find, and returns = advantages + values, (n_steps, n_envs).
+
+    Args:
+        advantages: Written, contiguous.
+        returns: Written, contiguous.
+        rewards: (n_steps, n_envs).
+        values: V(s_t), (n_steps, n_envs).
+        last_values: V(s_T), (n_envs,).
+        dones: 1 where the step ended its episode, else 0, (n_steps, n_envs).
+        gamma: Discount.
+        gae_lambda: lambda.
+    """
+    assert advantages.is_contiguous()
+    assert returns.is_contiguous()
     n_steps, n_envs = values.shape
     with current(values.device):
         kernels.advantages[(n_envs,)](
-            rewards,
-            values,
-            last_values,
-            dones,
+            *(part.contiguous() for part in (rewards, values, last_values, dones)),
             advantages,
             returns,
             n_steps,
             n_envs,
             float(gamma),
-            float(gae_lambda),
+            float(gamma * gae_lambda),
             STEPS=min(triton.next_power_of_2(n_steps), STEPS),
         )

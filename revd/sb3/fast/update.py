@@ -123,11 +123,13 @@ class Update:
         return statistics
 
     def _ordered_convolutions(self) -> AbstractContextManager[object]:
-        if not (self._few_kernels and self._has_convolutions):
+        # Without a graph it costs more to watch every operation than the kernels save.
+        recording = self._steps.is_recording and self._gradients.is_recording
+        if not (recording and self._few_kernels and self._has_convolutions):
             return nullcontext()
         from revd.sb3.fast.convolutions import OrderedGradients
 
-        return OrderedGradients()  # type: ignore[no-untyped-call]
+        return OrderedGradients(self._buffer.device)
 
     def _ends(self, rows: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor | None], Tensor]:
         """Where gradients go back from: outputs of the policy, the loss's gradients by them, and the statistics."""

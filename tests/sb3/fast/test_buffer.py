@@ -98,3 +98,21 @@ def test_the_order_on_another_device_is_torchs(monkeypatch: pytest.MonkeyPatch) 
     buffer = DeviceRolloutBuffer(4, VECTOR, DISCRETE, device="cpu", n_envs=2)
     monkeypatch.setattr(buffer, "device", torch.device("meta"))
     assert buffer.permutation().device.type == "meta"
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["our kernel", "torch's"])
+def test_advantages_on_a_device_are_sb3s(ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of a GPU, with values and rewards in memory layouts of somebody else's."""
+    pytest.importorskip("triton", reason="Triton is not made for this system")
+    monkeypatch.setattr("revd.sb3.fast.buffer.triton_works", lambda device: ours)
+    reference, model = (build(kind, noise(), batch_size=12) for kind in (PPO, FastPPO))
+    collect(reference)
+    copy_rollout(reference, model)
+    theirs, buffer = reference.rollout_buffer, model.rollout_buffer
+    buffer.rewards = np.asfortranarray(buffer.rewards)
+    last_values = torch.arange(6.0).reshape(3, 2)[:, :1]
+    dones = np.array([True, False, False])
+    theirs.compute_returns_and_advantage(last_values, dones)
+    buffer._find_on_device(last_values.flatten(), np.concatenate([buffer.episode_starts[1:], dones[None]]))
+    for name in ("advantages", "returns"):
+        np.testing.assert_allclose(getattr(buffer, name), getattr(theirs, name), rtol=1e-5, atol=1e-6)

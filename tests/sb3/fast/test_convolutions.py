@@ -12,7 +12,6 @@ from torch import Tensor, nn
 pytest.importorskip("triton", reason="Triton is not made for this system")
 
 from revd.sb3.fast import convolutions
-from revd.sb3.fast.convolutions import OrderedGradients
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -22,12 +21,16 @@ def _exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
-def found_for(layer: nn.Module, images: Tensor, **options: bool) -> tuple[Tensor, ...]:
+def ordered() -> convolutions.OrderedGradients:
+    return convolutions.OrderedGradients(DEVICE)
+
+
+def found_for(layer: nn.Module, images: Tensor) -> tuple[Tensor, ...]:
     """Gradients of the images, if they ask for one, and of the parameters."""
     torch.manual_seed(1)
     outputs = layer(images)
     wanted = [tensor for tensor in (images, *layer.parameters()) if tensor.requires_grad]
-    return torch.autograd.grad(outputs, wanted, torch.randn_like(outputs), **options)
+    return torch.autograd.grad(outputs, wanted, torch.randn_like(outputs))
 
 
 def layer_and_images(
@@ -40,6 +43,7 @@ def layer_and_images(
 
 
 @pytest.mark.parametrize("at_once", [(16, 32), (32, 64)], ids=["small tiles", "large tiles"])
+@pytest.mark.parametrize("programs", [2, 264], ids=["several rounds of each", "one round of each"])
 @pytest.mark.parametrize(
     ("shape", "outputs", "options"),
     [
@@ -53,6 +57,7 @@ def layer_and_images(
 @pytest.mark.parametrize("learning", [True, False], ids=["images learn", "images given"])
 def test_they_are_torchs(
     at_once: tuple[int, int],
+    programs: int,
     shape: tuple[int, ...],
     outputs: int,
     options: dict[str, Any],
@@ -61,11 +66,12 @@ def test_they_are_torchs(
 ) -> None:
     monkeypatch.setattr(convolutions, "ROWS", at_once[0])
     monkeypatch.setattr(convolutions, "COLUMNS", at_once[1])
+    monkeypatch.setattr(convolutions, "PROGRAMS", programs)
     used = Mock(wraps=convolutions.gradients)
     monkeypatch.setattr(convolutions, "gradients", used)
     layer, images = layer_and_images(shape, outputs, learning=learning, **options)
     expected = found_for(layer, images)
-    with OrderedGradients():
+    with ordered():
         found = found_for(layer, images)
     used.assert_called_once()
     for ours, theirs in zip(found, expected, strict=True):
@@ -75,19 +81,56 @@ def test_they_are_torchs(
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"padding": 1}, {"dilation": 2}, {"groups": 2}, {"dtype": torch.float64}],
-    ids=lambda options: next(iter(options)),
+    "layer",
+    [
+        nn.Conv2d(4, 6, 3, padding=1),
+        nn.Conv2d(4, 6, 3, dilation=2),
+        nn.Conv2d(4, 6, 3, groups=2),
+        nn.Conv2d(4, 6, 3, dtype=torch.float64),
+        nn.Conv2d(4, 129, 3),
+        nn.ConvTranspose2d(4, 6, 3),
+        nn.Conv1d(4, 6, 3),
+        nn.Conv3d(4, 6, 3),
+    ],
+    ids=["padding", "dilation", "groups", "float64", "many outputs", "transposed", "1D", "3D"],
 )
-def test_others_are_left_to_torch(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_are_left_to_torch(layer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolutions, "gradients", Mock(side_effect=AssertionError))
-    layer, images = layer_and_images((2, 4, 7, 7), 6, kernel_size=3, **options)
-    images = images.detach().to(options.get("dtype", torch.float32)).requires_grad_()
+    layer.to(DEVICE)
+    if layer.weight.ndim == 4:
+        layer.to(memory_format=torch.channels_last)
+    sizes = (7,) * (layer.weight.ndim - 2)
+    images = torch.randn(2, 4, *sizes, dtype=layer.weight.dtype, device=DEVICE, requires_grad=True)
     expected = found_for(layer, images)
-    with OrderedGradients():
+    with ordered():
         found = found_for(layer, images)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_so_are_weights_in_another_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "gradients", Mock(side_effect=AssertionError))
+    layer, images = layer_and_images((2, 4, 7, 7), 6, kernel_size=3)
+    layer.to(memory_format=torch.contiguous_format)
+    with ordered():
+        _, by_weight, _ = found_for(layer, images)
+    assert by_weight.is_contiguous() or by_weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_so_is_a_stride_for_all_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "gradients", Mock(side_effect=AssertionError))
+    layer, images = layer_and_images((2, 4, 7, 7), 6, kernel_size=3)
+    with ordered():
+        outputs = torch.convolution(images, layer.weight, None, [2], [0], [1], False, [0], 1)
+        outputs.sum().backward()
+    assert layer.weight.grad is not None
+
+
+def test_so_are_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "gradients", Mock(side_effect=AssertionError))
+    layer, images = layer_and_images((2, 4, 7, 7), 6, kernel_size=3)
+    with convolutions.OrderedGradients(torch.device("meta")):
+        assert len(found_for(layer, images)) == 3
 
 
 def test_frozen_weights_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +138,7 @@ def test_frozen_weights_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, images = layer_and_images((2, 4, 7, 7), 6, kernel_size=3)
     layer.weight.requires_grad_(False)
     expected = found_for(layer, images)
-    with OrderedGradients():
+    with ordered():
         found = found_for(layer, images)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
@@ -104,10 +147,10 @@ def test_frozen_weights_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("limit", [0, -1], ids=["at the limit", "beyond it"])
 def test_only_small_ones_are_ours(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     layer, images = layer_and_images((2, 4, 7, 7), 6, kernel_size=3)
-    multiplications = (2 * 6 * 5 * 5) * (4 * 3 * 3)
+    multiplications = (2 * 5 * 5) * 16 * 64  # outputs and columns are filled up
     monkeypatch.setattr(convolutions, "LARGEST_WORK", multiplications + limit)
     used = Mock(wraps=convolutions.gradients)
     monkeypatch.setattr(convolutions, "gradients", used)
-    with OrderedGradients():
+    with ordered():
         found_for(layer, images)
     assert used.called == (limit == 0)
