@@ -101,13 +101,13 @@ def main() -> None:
     if known:
         raise SystemExit(f"{path} has these already: {sorted(known)}; choose another --output or --first-seed")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    results = {}
     with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
         trainings = {pool.submit(learn, job): job for job in jobs}
         for training in as_completed(trainings):
-            job = trainings[training]
-            results[job] = training.result()
-            add(job, results[job][0], path)
+            if training.exception() is None:
+                add(trainings[training], training.result()[0], path)
+    # If some have failed, the first one says why, now that the others' scores are kept.
+    results = {job: training.result() for training, job in trainings.items()}
     draw(
         read(path),
         arguments.output / f"{name}.png",
@@ -117,7 +117,7 @@ def main() -> None:
     print(f"{machine(arguments.device)}; Breakout, {until:,} steps, {len(jobs)} trainings at once\n")
     rows = [
         [f"{job.kind}, seed {job.seed}", f"{mean(score for _, score in scores[-GAMES:]):.1f}", f"{took:.0f}"]
-        for job, (scores, took) in ((job, results[job]) for job in jobs)
+        for job, (scores, took) in results.items()
     ]
     print(markdown_table(("", f"mean score of the last {GAMES} games", "seconds"), rows))
 

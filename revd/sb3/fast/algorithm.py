@@ -38,7 +38,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
     Args:
         tf32: Whether float32 matrix products and convolutions on a GPU may round to TensorFloat-32. None, the default,
             leaves it to torch, whose own defaults are no for products and yes for convolutions. Graphs keep what was
-            chosen when they were captured.
+            chosen when they were captured, and kernels of our own always compute in float32.
         overlap: Whether one half of the environments steps while the actions of the other are computed, where the
             environments can do that (`revd.sb3.groups`). Each environment's own sequence is not touched by it, but
             random actions are drawn for one half after the other, and callbacks look at a step when the next is under

@@ -1,8 +1,9 @@
 """The gradients of a convolution's weights and biases, in one kernel and a sum.
 
 With minibatches of a few dozen frames cuDNN leaves most of a GPU idle: 73, 34 and 28 µs for the three layers of
-Nature's network and 64 frames on an H200, here 26, 19 and 15. The pixels are shared out among all processors, and the
-parts are added in a fixed order, so that the result is the same every time, as SB3 asks of cuDNN where there is a seed.
+Nature's network and 64 frames on an H200, 26, 19 and 15 in the first form of this (`benchmarks/convolutions.py`). The
+pixels are shared out among all processors, and the parts are added in a fixed order, so that the result is the same
+every time, as SB3 asks of cuDNN where there is a seed.
 """
 
 from __future__ import annotations
