@@ -27,14 +27,14 @@ class Rollout:
         observations: What the policy acted on, (n_steps, n_envs, *obs_shape), or a dict of such.
         actions: (n_steps, n_envs, *action_shape).
         next_observations: True successors, shaped as `observations`: the terminal observation at an episode's end,
-            never the one after the reset.
+            never the one after the reset. None for rewards that do not look at them (`uses_successors`).
         dones: (n_steps, n_envs), the transition ended its episode (terminated or truncated).
         lengths: (n_envs,), on the host, valid steps per column for frameworks with ragged episodes; None means all.
     """
 
     observations: Observations
     actions: Tensor
-    next_observations: Observations
+    next_observations: Observations | None = None
     dones: Tensor
     lengths: Tensor | None = None
 
@@ -43,17 +43,18 @@ class Rollout:
         *,
         observations: ArrayLike | Mapping[str, ArrayLike],
         actions: ArrayLike,
-        next_observations: ArrayLike | Mapping[str, ArrayLike],
+        next_observations: ArrayLike | Mapping[str, ArrayLike] | None = None,
         dones: ArrayLike,
         lengths: ArrayLike | None = None,
     ) -> None:
         dones = _tensor("dones", dones)
         if dones.ndim != 2 or dones.numel() == 0:
             raise ValueError(f"dones must have shape (n_steps, n_envs), neither 0, got {tuple(dones.shape)}")
+        following = next_observations
         fields = {
             "observations": _observations("observations", observations),
             "actions": _tensor("actions", actions),
-            "next_observations": _observations("next_observations", next_observations),
+            "next_observations": None if following is None else _observations("next_observations", following),
             "dones": dones.bool(),
             "lengths": None if lengths is None else _lengths(lengths),
         }
@@ -70,6 +71,17 @@ class Rollout:
     def n_envs(self) -> int:
         """Columns: environments."""
         return self.dones.shape[1]
+
+    @property
+    def successors(self) -> Observations:
+        """`next_observations`, for whoever looks at them.
+
+        Raises:
+            ValueError: The rollout has none.
+        """
+        if self.next_observations is None:
+            raise ValueError("the rollout has no next_observations, at which this reward looks")
+        return self.next_observations
 
     @property
     def valid(self) -> Tensor:
@@ -98,8 +110,9 @@ class Rollout:
         """Raise a ValueError unless shapes fit the spaces and every valid step holds values that they admit."""
         if self.n_envs != n_envs:
             raise ValueError(f"the rollout has {self.n_envs} environments, the reward was made for n_envs={n_envs}")
-        for name in ("observations", "next_observations"):
-            self._check_values(name, getattr(self, name), observation_space)
+        self._check_values("observations", self.observations, observation_space)
+        if self.next_observations is not None:
+            self._check_values("next_observations", self.next_observations, observation_space)
         self._check_values("actions", self.actions, action_space)
 
     def _check_time_major(self) -> None:
@@ -169,11 +182,11 @@ def map_observations(function: Callable[[Tensor], Tensor], observations: Observa
     return function(observations)
 
 
-def _named_tensors(name: str, values: Observations) -> Iterator[tuple[str, Tensor]]:
+def _named_tensors(name: str, values: Observations | None) -> Iterator[tuple[str, Tensor]]:
     if isinstance(values, dict):
         for key, value in values.items():
             yield from _named_tensors(f"{name}[{key!r}]", value)
-    else:
+    elif values is not None:
         yield name, values
 
 

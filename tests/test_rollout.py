@@ -182,7 +182,16 @@ def test_what_is_no_array_of_real_numbers_is_named(name: str, bad: Any) -> None:
         changed_to(name, bad)
 
 
-@pytest.mark.parametrize("name", ["observations", "actions", "next_observations", "dones"])
+def test_successors_may_be_missing() -> None:
+    whole = make_rollout(0)
+    assert whole.successors is whole.next_observations
+    rollout = changed_to("next_observations", None)
+    rollout.check_against(BOX, DISCRETE, 2)
+    with pytest.raises(ValueError, match="the rollout has no next_observations"):
+        _ = rollout.successors
+
+
+@pytest.mark.parametrize("name", ["observations", "actions", "dones"])
 def test_nothing_is_no_array(name: str) -> None:
     with pytest.raises(TypeError, match=rf"^{name} must be an array or a tensor of numbers, got NoneType"):
         changed_to(name, None)

@@ -165,7 +165,7 @@ def _at_least(n_steps: int, rollout: Rollout) -> Rollout:
     return Rollout(
         observations=map_observations(padded, rollout.observations),
         actions=padded(rollout.actions),
-        next_observations=map_observations(padded, rollout.next_observations),
+        next_observations=map_observations(padded, rollout.successors),
         dones=padded(rollout.dones),
         lengths=torch.tensor([rollout.n_steps]),
     )

@@ -40,6 +40,8 @@ class IntrinsicReward(nn.Module, ABC):
     config_type: ClassVar[type[RewardConfig]] = RewardConfig
     config: RewardConfig
     calls: Tensor
+    #: Whether it looks at `rollout.next_observations`; those who gather rollouts leave them out otherwise.
+    uses_successors: ClassVar[bool] = True
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__()
@@ -75,7 +77,7 @@ class IntrinsicReward(nn.Module, ABC):
             ValueError: The rollout does not fit the spaces, is too short, or holds values that are NaN, infinite
                 or too large, and the memory is unchanged; or the bonus itself is not finite.
         """
-        rollout.check_against(self.observation_space, self.action_space, self.n_envs)
+        self.check_rollout(rollout)
         self.check_rollout_length(rollout.n_steps)
         self._metrics, self._recorded = {}, {}
         valid = rollout.valid_on(self.device)
@@ -100,6 +102,12 @@ class IntrinsicReward(nn.Module, ABC):
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Train the method's own models on the rollout and return their losses; {} for methods without models."""
         return {}
+
+    def check_rollout(self, rollout: Rollout) -> None:
+        """Raise a ValueError unless the rollout has all that the method looks at, in the shapes of its spaces."""
+        rollout.check_against(self.observation_space, self.action_space, self.n_envs)
+        if self.uses_successors and rollout.next_observations is None:
+            raise ValueError(f"the rollout has no next_observations, at which {type(self).__name__} looks")
 
     def check_rollout_length(self, n_steps: int) -> None:
         """Raise a ValueError if rollouts of `n_steps` steps are too short for the method's parameters."""

@@ -17,6 +17,7 @@ class NeighborReward(EmbeddingReward):
 
     config_type: ClassVar[type[RewardConfig]] = NeighborConfig
     config: NeighborConfig
+    uses_successors = False
     #: Whether a segment is compared with the one before it.
     uses_previous: ClassVar[bool]
 

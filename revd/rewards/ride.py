@@ -119,7 +119,7 @@ class RIDE(EmbeddingReward):
 
     def embedded_bonus(self, rollout: Rollout) -> Tensor:
         """Impact over the square root of the pseudo-count."""
-        phi, phi_next = (self.embed(rollout, part) for part in (rollout.observations, rollout.next_observations))
+        phi, phi_next = (self.embed(rollout, part) for part in (rollout.observations, rollout.successors))
         impact = (phi_next - phi).norm(dim=-1)
         counts = self._counts(phi, phi_next, rollout)
         visits = counts.sqrt() + self.config.c
@@ -134,10 +134,10 @@ class RIDE(EmbeddingReward):
         Raises:
             ValueError: The rollout does not fit, or training has diverged.
         """
-        rollout.check_against(self.observation_space, self.action_space, self.n_envs)
+        self.check_rollout(rollout)
         if not self.encoder.ready or not rollout.valid.any():
             return {}
-        observations, following = rollout.steps(rollout.observations), rollout.steps(rollout.next_observations)
+        observations, following = rollout.steps(rollout.observations), rollout.steps(rollout.successors)
         actions = self.actions.features(rollout.actions[rollout.valid.to(rollout.actions.device)].to(self.device))
         adam = self.adam.optimizer(self._trained(), self.config.learning_rate)
         sums: dict[str, float] = {}

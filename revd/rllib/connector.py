@@ -68,7 +68,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         if not any(columns):
             return batch
         reward = self._prepared_reward(columns)
-        rollout = to_rollout(columns)
+        rollout = to_rollout(columns, successors=reward.uses_successors)
         self._check_length(reward, rollout.n_steps)
         bonus = reward.compute(rollout).cpu().numpy()
         losses = reward.update(rollout)

@@ -85,13 +85,16 @@ def continues(following: SingleAgentEpisode, episode: SingleAgentEpisode) -> boo
     return bool(following.id_ == episode.id_ and following.t_started == episode.t)
 
 
-def to_rollout(columns: EpisodeColumns) -> Rollout:
-    """All columns as one ragged rollout, in which an episode that was cut is not done."""
+def to_rollout(columns: EpisodeColumns, *, successors: bool = True) -> Rollout:
+    """All columns as one ragged rollout, in which an episode that was cut is not done; with `successors` or without."""
     lengths = np.array([sum(map(len, column)) for column in columns])
+    following = None
+    if successors:
+        following = _joined(columns, lambda episode: episode.get_observations(slice(1, len(episode) + 1)))
     return Rollout(
         observations=_joined(columns, lambda episode: episode.get_observations(slice(0, len(episode)))),
         actions=_joined(columns, lambda episode: episode.get_actions(slice(0, len(episode)))),
-        next_observations=_joined(columns, lambda episode: episode.get_observations(slice(1, len(episode) + 1))),
+        next_observations=following,
         dones=_padded([_dones(column) for column in columns]),
         lengths=lengths,
     )

@@ -159,7 +159,8 @@ class IntrinsicRewardCallback(BaseCallback):
         self._last_end = time.perf_counter()
 
     def _on_rollout_start(self) -> None:
-        self._recorder.start()
+        assert self.reward is not None
+        self._recorder.start(successors=self.reward.uses_successors)
 
     def _on_step(self) -> bool:
         rewards = self.locals["rewards"]
@@ -194,7 +195,7 @@ class IntrinsicRewardCallback(BaseCallback):
         with np.errstate(over="ignore", invalid="ignore"):
             buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
             buffer.compute_returns_and_advantage(last_values=self._last_values(model), dones=dones)
-        self._check_finite(buffer, raw)
+        self._check_finite(buffer, raw, bootstrap)
         self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
 
     def _last_values(self, model: OnPolicyAlgorithm) -> torch.Tensor:
@@ -213,7 +214,7 @@ class IntrinsicRewardCallback(BaseCallback):
         weights: Array = self.weight * (1 - self.decay) ** exponents[:, None].astype(np.float64)
         return weights
 
-    def _check_finite(self, buffer: RolloutBuffer, raw: Array) -> None:
+    def _check_finite(self, buffer: RolloutBuffer, raw: Array, bootstrap: Array) -> None:
         """Raise a ValueError rather than let the policy train on rewards or returns that are NaN or infinite."""
         returns = torch.as_tensor(buffer.returns).cpu().numpy()
         bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(returns)))
@@ -225,6 +226,9 @@ class IntrinsicRewardCallback(BaseCallback):
         if not abs(raw[largest]) < LARGEST_REWARD:
             step, env = largest
             cause = f"the task's own reward is {raw[step, env]:g}"
+        elif not np.isfinite(bootstrap).all():
+            step, env = np.argwhere(~np.isfinite(bootstrap))[0]
+            cause = "the policy's value of the observation with which its episode ran out of time is not finite"
         raise ValueError(
             f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
             f"{returns[step, env]}: {cause}"

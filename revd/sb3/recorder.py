@@ -27,8 +27,9 @@ class RolloutRecorder:
         self._warned = False
         self.start()
 
-    def start(self) -> None:
-        """A rollout begins."""
+    def start(self, *, successors: bool = True) -> None:
+        """A rollout begins; `successors`: whether anybody will look at the next observations."""
+        self._looks_ahead = successors
         self._rewards: list[Array] = []
         self._original: list[Array] = []
         self._dones: list[Array] = []
@@ -41,7 +42,7 @@ class RolloutRecorder:
         self._rewards.append(np.array(rewards, dtype=np.float32))
         self._original.append(np.array(original, dtype=np.float32))
         self._dones.append(np.array(dones, dtype=bool))
-        for env in np.flatnonzero(dones):
+        for env in np.flatnonzero(dones) if self._looks_ahead else ():
             terminal = infos[env].get("terminal_observation")
             if terminal is not None:
                 # Some vectorised environments write the next one into the same memory.
@@ -75,12 +76,23 @@ class RolloutRecorder:
         observations = _shaped(buffer.observations, model.observation_space)
         last = model._last_obs
         assert last is not None
+        self._check_last(last)
         return Rollout(
             observations=observations,
             actions=_executed(torch.as_tensor(buffer.actions), model.action_space),
-            next_observations=self._successors(observations, last),
+            next_observations=self._successors(observations, last) if self._looks_ahead else None,
             dones=np.array(self._dones),
         )
+
+    def _check_last(self, shown: Any) -> None:
+        """Raise a ValueError if what the environments show now is not finite: advantages would not be either."""
+        for part in shown.values() if isinstance(shown, dict) else (shown,):
+            values = np.asarray(part)
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                env = int(np.argwhere(~np.isfinite(values))[0, 0])
+                raise ValueError(
+                    f"the observation after step {self.n_steps - 1} of environment {env} holds a NaN or infinite value"
+                )
 
     def _successors(self, observations: Observations, last: Any, key: str | None = None) -> Observations:
         """Each step's next observation: the next row, or the terminal observation where an episode ended."""

@@ -43,9 +43,26 @@ def check_no_aliasing(subject: Subject) -> None:
             "a memory that holds copies",
         )
         bonus.fill_(7)
-        for values in (mine.observations, mine.next_observations):
+        for values in (mine.observations, mine.successors):
             map_observations(lambda tensor: tensor.fill_(1), values)
         mine.actions.fill_(0)
+
+
+def check_successors(subject: Subject) -> None:
+    """A reward that says that it does not look at successors pays the same without them; others refuse to."""
+    reward, other = subject.make(), subject.make()
+    rollouts = subject.rollouts()
+    expected = outputs(other, rollouts)
+    without = [changed(rollout, next_observations=None) for rollout in rollouts]
+    if not reward.uses_successors:
+        same_paid = equal(outputs(reward, without), expected)
+        expect(same_paid, "without next_observations the bonus or a loss is another", "uses_successors = True")
+        return
+    try:
+        reward.compute(without[0])
+    except ValueError:
+        return
+    fail("a rollout without next_observations was paid", "uses_successors = False, or a ValueError")
 
 
 def check_padding(subject: Subject) -> None:
@@ -113,7 +130,7 @@ def _without_garbage(rollout: Rollout) -> Rollout:
     return changed(
         rollout,
         observations=map_observations(fill, rollout.observations),
-        next_observations=map_observations(fill, rollout.next_observations),
+        next_observations=map_observations(fill, rollout.successors),
         dones=rollout.dones & rollout.valid,
     )
 

@@ -69,7 +69,7 @@ def with_garbage(rollout: Rollout) -> Rollout:
     return changed(
         rollout,
         observations=map_observations(spoil, rollout.observations),
-        next_observations=map_observations(spoil, rollout.next_observations),
+        next_observations=map_observations(spoil, rollout.successors),
         dones=rollout.dones | padded,
     )
 

@@ -33,6 +33,7 @@ _CONTRACTS: dict[str, Callable[[Subject], None]] = {
     "counting": outcomes.check_counting,
     "input untouched": inputs.check_input_untouched,
     "no aliasing": inputs.check_no_aliasing,
+    "successors": inputs.check_successors,
     "padding": inputs.check_padding,
     "empty rollout": inputs.check_empty_rollout,
     "bad rollout": inputs.check_bad_rollout,

@@ -54,6 +54,7 @@ def test_a_rollout_holds_what_each_environment_did_in_order() -> None:
     # Learners in other processes get them sorted by length.
     columns = columns_of(sorted(episodes, key=len, reverse=True))
     rollout, rewards = to_rollout(columns), rewards_of(columns)
+    assert to_rollout(columns, successors=False).next_observations is None
     assert rollout.lengths is not None
     assert rollout.lengths.tolist() == [len(env.log) for env in envs] == [7, 9, 0, 4]
     assert rollout.valid.numpy().sum() == 20

@@ -121,6 +121,32 @@ class BrokenSensor(VecEnvWrapper):
 def test_observations_that_are_not_finite_are_named() -> None:
     env = BrokenSensor(counting_envs(2, lengths=((9,), (9,))))
     callback = IntrinsicRewardCallback("re3")
-    with pytest.raises(ValueError, match="next_observations hold a NaN or infinite value at step 3 of environment 1"):
+    with pytest.raises(ValueError, match="the observation after step 3 of environment 1 holds a NaN or infinite value"):
         trained(callback, env=env, n_steps=4)
     assert (callback.rollouts, callback.steps, int(callback.reward.calls)) == (0, 0, 0)
+
+
+class BrokenLastSensor(VecEnvWrapper):
+    """What episodes of environment 1 end with is not a number."""
+
+    def reset(self) -> Any:
+        return self.venv.reset()
+
+    def step_wait(self) -> Any:
+        observations, rewards, dones, infos = self.venv.step_wait()
+        if dones[1]:
+            infos[1]["terminal_observation"] = np.full_like(infos[1]["terminal_observation"], np.nan)
+        return observations, rewards, dones, infos
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("re3", r"step 2 of environment 1 is nan .* its episode ran out of time is not finite"),
+        ("ride", "next_observations hold a NaN or infinite value at step 2 of environment 1"),
+    ],
+)
+def test_terminal_observations_that_are_not_finite_are_named(method: str, message: str) -> None:
+    env = BrokenLastSensor(counting_envs(2, lengths=((9,), (3,)), truncate=True))
+    with pytest.raises(ValueError, match=message):
+        trained(IntrinsicRewardCallback(method, k=2), env=env, n_steps=6)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnvWrapper, VecFrameStack, VecNormalize
 
 from revd.sb3 import IntrinsicRewardCallback
@@ -222,6 +223,26 @@ def test_a_missing_terminal_observation_is_warned_about_once() -> None:
     recorder.step(np.zeros(1), ended, [{}], np.zeros(1))  # a second warning would be an error here
     recorder.step(np.zeros(1), ended, [{}], np.zeros(1))
     assert recorder.rollout(counted_model(3)).next_observations.flatten().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("method", "looks_ahead"), [("revd", False), ("re3", False), ("ride", True)])
+def test_successors_are_gathered_for_those_who_look(method: str, looks_ahead: bool) -> None:
+    callback = IntrinsicRewardCallback(method, k=2)
+    shown = []
+
+    class Keeper(BaseCallback):
+        """After the other: its recorder still has the rollout."""
+
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            shown.append(callback._recorder.rollout(self.model))
+
+    model = make_model("PPO", counting_envs(2), n_steps=6)
+    model.learn(24, callback=[callback, Keeper()])
+    assert [rollout.next_observations is not None for rollout in shown] == [looks_ahead] * 2
+    assert bool(callback._recorder._terminal) == looks_ahead
 
 
 def counted_model(n_steps: int, n_envs: int = 1) -> Any:

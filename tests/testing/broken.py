@@ -371,3 +371,23 @@ class Named(Sound):
 class Breaks(Sound):
     def pay(self, rollout: Rollout) -> Tensor:
         raise RuntimeError("out of order")
+
+
+class HidesThatItLooksAhead(Sound):
+    uses_successors = False
+
+    def pay(self, rollout: Rollout) -> Tensor:
+        following: Tensor = rollout.successors[rollout.valid].float()  # type: ignore[index]
+        return super().pay(rollout) + following.norm(dim=-1)
+
+
+class HidesThatItPeeks(Sound):
+    uses_successors = False
+
+    def pay(self, rollout: Rollout) -> Tensor:
+        return super().pay(rollout) + (rollout.next_observations is None)
+
+
+class PaysWithoutSuccessors(Sound):
+    def check_rollout(self, rollout: Rollout) -> None:
+        rollout.check_against(self.observation_space, self.action_space, self.n_envs)
