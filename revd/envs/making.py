@@ -66,9 +66,10 @@ def _import(module: str, task: Task) -> None:
 
 
 def _unknown(task: Task) -> ValueError:
+    message = unknown_name("task", task.name, [*gymnasium.registry, *TASKS])
+    end = "" if message.endswith("?") else "."
     return ValueError(
-        f"{unknown_name('task', task.name, [*gymnasium.registry, *TASKS])}"
-        " A task that another package registers is named with it, as in ale_py:ALE/Pong-v5."
+        f"{message}{end} A task that another package registers is named with it, as in ale_py:ALE/Pong-v5."
     )
 
 
