@@ -104,10 +104,12 @@ def main() -> None:
     with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
         trainings = {pool.submit(learn, job): job for job in jobs}
         for training in as_completed(trainings):
-            if training.exception() is None:
-                add(trainings[training], training.result()[0], path)
-    # If some have failed, the first one says why, now that the others' scores are kept.
-    results = {job: training.result() for training, job in trainings.items()}
+            job, error = trainings[training], training.exception()
+            if error is None:
+                add(job, training.result()[0], path)
+            else:
+                print(f"{job.kind}, seed {job.seed} has failed: {error!r}")
+    results = {job: training.result() for training, job in trainings.items() if training.exception() is None}
     draw(
         read(path),
         arguments.output / f"{name}.png",
@@ -120,6 +122,8 @@ def main() -> None:
         for job, (scores, took) in results.items()
     ]
     print(markdown_table(("", f"mean score of the last {GAMES} games", "seconds"), rows))
+    if len(results) < len(jobs):
+        raise SystemExit(f"{len(jobs) - len(results)} of {len(jobs)} trainings have failed")
 
 
 def learn(job: Job) -> tuple[Games, float]:

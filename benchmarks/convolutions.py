@@ -66,6 +66,7 @@ def row(layer: tuple[int, ...], frames: int, seconds: float, device: str) -> lis
 def captured(work: Callable[[], object]) -> Callable[[], None]:
     """A CUDA graph of several calls; the first, outside of it, compiles and chooses kernels."""
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
             work()

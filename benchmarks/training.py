@@ -40,22 +40,21 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="for Atari's emulators; torch has one")
     parser.add_argument("--rollouts", type=int, default=5, help="that count, of each")
     parser.add_argument("--tf32", action="store_true", help="for ours")
-    parser.add_argument("--ours-first", action="store_true", help="create our environments before SB3's")
+    parser.add_argument(
+        "--ours-first", action="store_true", help="create ours before SB3's, and let it begin each turn"
+    )
     arguments = parser.parse_args()
     # With more, torch's threads spin against the emulators'.
     torch.set_num_threads(1)
     theirs, ours = KINDS[arguments.algo]
     tf32 = {"tf32": True} if arguments.tf32 else {}
     bonus = "" if arguments.reward == "none" else f"+{arguments.reward.upper()}"
-    plans: list[tuple[str, Callable[[], Training]]] = [
-        (theirs.__name__, lambda: Training(theirs, arguments, "none")),
-        (ours.__name__ + bonus, lambda: Training(ours, arguments, arguments.reward, **tf32)),
-    ]
+    plans: dict[str, Callable[[], Training]] = {theirs.__name__: lambda: Training(theirs, arguments, "none")}
     if bonus:
-        plans.insert(1, (theirs.__name__ + bonus, lambda: Training(theirs, arguments, arguments.reward)))
-    if arguments.ours_first:
-        plans.reverse()
-    cases = {name: create() for name, create in plans}
+        plans[theirs.__name__ + bonus] = lambda: Training(theirs, arguments, arguments.reward)
+    plans[ours.__name__ + bonus] = lambda: Training(ours, arguments, arguments.reward, **tf32)
+    names = list(reversed(plans)) if arguments.ours_first else list(plans)
+    cases = {name: plans[name]() for name in names}
     for turn in range(WARM_UPS + arguments.rollouts):
         for training in cases.values():
             training.rollout(counts=turn >= WARM_UPS)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 ArrayLike: TypeAlias = "np.ndarray[Any, Any] | Tensor"
 Observations: TypeAlias = "Tensor | dict[str, Tensor]"
 
+#: What whoever misses successors can do.
+WITH_SUCCESSORS = "give them to Rollout, or, where it is made for you, set uses_successors = True on your reward"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rollout:
@@ -50,11 +53,13 @@ class Rollout:
         dones = _tensor("dones", dones)
         if dones.ndim != 2 or dones.numel() == 0:
             raise ValueError(f"dones must have shape (n_steps, n_envs), neither 0, got {tuple(dones.shape)}")
-        following = next_observations
+        successors = None
+        if next_observations is not None:
+            successors = _observations("next_observations", next_observations)
         fields = {
             "observations": _observations("observations", observations),
             "actions": _tensor("actions", actions),
-            "next_observations": None if following is None else _observations("next_observations", following),
+            "next_observations": successors,
             "dones": dones.bool(),
             "lengths": None if lengths is None else _lengths(lengths),
         }
@@ -80,7 +85,7 @@ class Rollout:
             ValueError: The rollout has none.
         """
         if self.next_observations is None:
-            raise ValueError("the rollout has no next_observations, at which this reward looks")
+            raise ValueError(f"the rollout has no next_observations; {WITH_SUCCESSORS}")
         return self.next_observations
 
     @property
@@ -188,6 +193,15 @@ def _named_tensors(name: str, values: Observations | None) -> Iterator[tuple[str
             yield from _named_tensors(f"{name}[{key!r}]", value)
     elif values is not None:
         yield name, values
+
+
+def is_finite(observation: Any) -> bool:
+    """Whether an observation, an array or a dict of them, is finite in float32, in which all is computed."""
+    if isinstance(observation, Mapping):
+        return all(map(is_finite, observation.values()))
+    values = np.asarray(observation)
+    with np.errstate(over="ignore"):
+        return values.dtype.kind != "f" or bool(np.isfinite(values.astype(np.float32, copy=False)).all())
 
 
 def _observations(name: str, values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:

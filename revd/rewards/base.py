@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from revd.moments import RunningMoments
 from revd.rewards.config import RewardConfig, build_config, require_integer
 from revd.rewards.recording import Mean, noted, read_means, total
+from revd.rollout import WITH_SUCCESSORS
 from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ class IntrinsicReward(nn.Module, ABC):
 
     A method subclasses this, names its parameters in `config_type` and implements `bonus`; `update` too if it trains
     models of its own. All tensor state lives in parameters and buffers, so that `state_dict`, `load_state_dict` and
-    `.to(device)` are complete. A reward holds no reference to an algorithm, an environment or a logger.
+    `.to(device)` are complete. A reward holds no reference to an algorithm, an environment or a logger. One that does
+    not look at `rollout.next_observations` says `uses_successors = False`, as REVD and RE3 do, and subclasses of theirs
+    that look say True.
 
     Args:
         observation_space: Gymnasium space of one observation.
@@ -107,7 +110,9 @@ class IntrinsicReward(nn.Module, ABC):
         """Raise a ValueError unless the rollout has all that the method looks at, in the shapes of its spaces."""
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)
         if self.uses_successors and rollout.next_observations is None:
-            raise ValueError(f"the rollout has no next_observations, at which {type(self).__name__} looks")
+            raise ValueError(
+                f"the rollout has no next_observations, at which {type(self).__name__} looks; {WITH_SUCCESSORS}"
+            )
 
     def check_rollout_length(self, n_steps: int) -> None:
         """Raise a ValueError if rollouts of `n_steps` steps are too short for the method's parameters."""

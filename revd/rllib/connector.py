@@ -11,7 +11,7 @@ from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core import DEFAULT_MODULE_ID
 
 from revd.rewards.restoring import check_saved_parameters, load_saved_state
-from revd.rllib.episodes import rewards_of, to_columns, to_rollout, with_rewards
+from revd.rllib.episodes import check_last_observations, rewards_of, to_columns, to_rollout, with_rewards
 
 if TYPE_CHECKING:
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -68,6 +68,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         if not any(columns):
             return batch
         reward = self._prepared_reward(columns)
+        check_last_observations(columns)
         rollout = to_rollout(columns, successors=reward.uses_successors)
         self._check_length(reward, rollout.n_steps)
         bonus = reward.compute(rollout).cpu().numpy()

@@ -17,7 +17,7 @@ import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
-from revd.rollout import Rollout
+from revd.rollout import Rollout, is_finite
 
 if TYPE_CHECKING:
     from revd.rllib.options import Array
@@ -83,6 +83,20 @@ def to_columns(episodes: Sequence[SingleAgentEpisode], *, n_runners: int, envs_p
 def continues(following: SingleAgentEpisode, episode: SingleAgentEpisode) -> bool:
     """Whether one part of an episode begins where another stops."""
     return bool(following.id_ == episode.id_ and following.t_started == episode.t)
+
+
+def check_last_observations(columns: EpisodeColumns) -> None:
+    """Raise a ValueError if the observation with which a part of an episode ends is not finite.
+
+    Advantages are computed from its value. The observations before it are looked at by the reward.
+    """
+    for episode in (episode for column in columns for episode in column):
+        if not is_finite(episode.get_observations(-1)):
+            origin = Origin.of(episode)
+            raise ValueError(
+                f"the observation after step {episode.t - 1} of an episode of environment {origin.env} of env runner "
+                f"{origin.runner} holds a NaN or infinite value"
+            )
 
 
 def to_rollout(columns: EpisodeColumns, *, successors: bool = True) -> Rollout:

@@ -15,6 +15,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 
 from revd.rewards import IntrinsicReward, check_parameters, make_reward
 from revd.rewards.config import require_choice, require_fraction, require_number
+from revd.rollout import is_finite
 from revd.sb3.balance import Balance, BalanceWatch
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.fast.algorithm import FastOnPolicy
@@ -184,18 +185,19 @@ class IntrinsicRewardCallback(BaseCallback):
             # learn() was called anew, or every episode has just ended, in which case this changes nothing.
             reward.end_episodes()
         rollout = self._recorder.rollout(model)
+        raw = self._recorder.rewards
+        bootstrap = _bootstrap(buffer.rewards, raw)
         bonus = reward.compute(rollout).cpu().numpy()
         losses = reward.update(rollout)
         weights = self._weights(buffer.buffer_size, buffer.n_envs)
-        raw = self._recorder.rewards
-        bootstrap = buffer.rewards - raw
+        last_values = self._last_values(model)
         dones = model._last_episode_starts
         assert dones is not None
         # A number too large for float32 becomes infinite here, and is named below rather than warned about.
         with np.errstate(over="ignore", invalid="ignore"):
             buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
-            buffer.compute_returns_and_advantage(last_values=self._last_values(model), dones=dones)
-        self._check_finite(buffer, raw, bootstrap)
+            buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
+        self._check_finite(buffer, raw, last_values)
         self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
 
     def _last_values(self, model: OnPolicyAlgorithm) -> torch.Tensor:
@@ -214,7 +216,7 @@ class IntrinsicRewardCallback(BaseCallback):
         weights: Array = self.weight * (1 - self.decay) ** exponents[:, None].astype(np.float64)
         return weights
 
-    def _check_finite(self, buffer: RolloutBuffer, raw: Array, bootstrap: Array) -> None:
+    def _check_finite(self, buffer: RolloutBuffer, raw: Array, last_values: torch.Tensor) -> None:
         """Raise a ValueError rather than let the policy train on rewards or returns that are NaN or infinite."""
         returns = torch.as_tensor(buffer.returns).cpu().numpy()
         bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(returns)))
@@ -226,9 +228,8 @@ class IntrinsicRewardCallback(BaseCallback):
         if not abs(raw[largest]) < LARGEST_REWARD:
             step, env = largest
             cause = f"the task's own reward is {raw[step, env]:g}"
-        elif not np.isfinite(bootstrap).all():
-            step, env = np.argwhere(~np.isfinite(bootstrap))[0]
-            cause = "the policy's value of the observation with which its episode ran out of time is not finite"
+        elif not is_finite(last_values.cpu().numpy()):
+            cause = f"the policy's values of what the environments show now are {last_values.flatten().tolist()}"
         raise ValueError(
             f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
             f"{returns[step, env]}: {cause}"
@@ -254,6 +255,25 @@ class IntrinsicRewardCallback(BaseCallback):
         if self.weight > 0 and self.extrinsic_weight > 0:
             undecayed = np.float64(self.weight) * bonus
             self._watch.observe(balance, undecayed=Balance.of(undecayed, extrinsic, varies=varies))
+
+
+def _bootstrap(rewards: Array, raw: Array) -> Array:
+    """What SB3 has added to the rewards for episodes that ran out of time, gamma V(terminal), (n_steps, n_envs).
+
+    Raises:
+        ValueError: It is not finite.
+    """
+    # A reward that is not finite itself is named when the total is.
+    with np.errstate(invalid="ignore"):
+        added = rewards - raw
+    bad = np.argwhere(np.isfinite(raw) & ~np.isfinite(added))
+    if len(bad) > 0:
+        step, env = bad[0]
+        raise ValueError(
+            f"the policy's value of the observation with which an episode ran out of time at step {step} of "
+            f"environment {env} is not finite, nor is perhaps that observation"
+        )
+    return added
 
 
 def _predicted_values(model: OnPolicyAlgorithm) -> torch.Tensor:

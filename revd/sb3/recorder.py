@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from revd.rollout import Observations, Rollout
+from revd.rollout import Observations, Rollout, is_finite
 
 if TYPE_CHECKING:
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -21,15 +21,15 @@ ObservationArray: TypeAlias = "Array | dict[str, Array]"
 
 
 class RolloutRecorder:
-    """Keeps the rewards before SB3 adds its time-out bootstrap, the ends of episodes, and their last observations."""
+    """Keeps the rewards before SB3 adds its time-out bootstrap, the ends of episodes, and what these ended with."""
 
     def __init__(self) -> None:
         self._warned = False
         self.start()
 
     def start(self, *, successors: bool = True) -> None:
-        """A rollout begins; `successors`: whether anybody will look at the next observations."""
-        self._looks_ahead = successors
+        """A rollout begins; without `successors`, nobody will look at next observations, and none are kept."""
+        self._successors_wanted = successors
         self._rewards: list[Array] = []
         self._original: list[Array] = []
         self._dones: list[Array] = []
@@ -42,7 +42,7 @@ class RolloutRecorder:
         self._rewards.append(np.array(rewards, dtype=np.float32))
         self._original.append(np.array(original, dtype=np.float32))
         self._dones.append(np.array(dones, dtype=bool))
-        for env in np.flatnonzero(dones) if self._looks_ahead else ():
+        for env in np.flatnonzero(dones) if self._successors_wanted else ():
             terminal = infos[env].get("terminal_observation")
             if terminal is not None:
                 # Some vectorised environments write the next one into the same memory.
@@ -71,7 +71,11 @@ class RolloutRecorder:
         return np.array(self._rewards)
 
     def rollout(self, model: OnPolicyAlgorithm) -> Rollout:
-        """What the model has just collected, where its buffer has it: arrays are not copied, frames stay on a GPU."""
+        """What the model has just collected, where its buffer has it: arrays are not copied, frames stay on a GPU.
+
+        Raises:
+            ValueError: What the environments show now is not finite, and so advantages would not be.
+        """
         buffer = model.rollout_buffer
         observations = _shaped(buffer.observations, model.observation_space)
         last = model._last_obs
@@ -80,18 +84,18 @@ class RolloutRecorder:
         return Rollout(
             observations=observations,
             actions=_executed(torch.as_tensor(buffer.actions), model.action_space),
-            next_observations=self._successors(observations, last) if self._looks_ahead else None,
+            next_observations=self._successors(observations, last) if self._successors_wanted else None,
             dones=np.array(self._dones),
         )
 
     def _check_last(self, shown: Any) -> None:
-        """Raise a ValueError if what the environments show now is not finite: advantages would not be either."""
-        for part in shown.values() if isinstance(shown, dict) else (shown,):
-            values = np.asarray(part)
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                env = int(np.argwhere(~np.isfinite(values))[0, 0])
+        parts = shown if isinstance(shown, dict) else {None: shown}
+        for key, part in parts.items():
+            bad = [] if is_finite(part) else [env for env, row in enumerate(part) if not is_finite(row)]
+            if bad:
+                name = "the observation" if key is None else f"the observation[{key!r}]"
                 raise ValueError(
-                    f"the observation after step {self.n_steps - 1} of environment {env} holds a NaN or infinite value"
+                    f"{name} after step {self.n_steps - 1} of environment {bad[0]} holds a NaN or infinite value"
                 )
 
     def _successors(self, observations: Observations, last: Any, key: str | None = None) -> Observations:

@@ -83,7 +83,7 @@ def honest(draw: st.DrawFn, observation: spaces.Space[Any], action: spaces.Space
     return {
         "observations": draw(elements(observation, leading)),
         "actions": draw(elements(action, leading)),
-        "next_observations": draw(elements(observation, leading)),
+        "next_observations": draw(st.none() | elements(observation, leading)),
         "dones": np.random.default_rng(draw(st.integers(0, 9))).random(leading)
         < draw(st.sampled_from([0.0, 0.3, 1.0])),
         "lengths": draw(counts),

@@ -10,7 +10,7 @@ pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd
 from ray.rllib.connectors.learner import AddOneTsToEpisodesAndTruncate
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
-from revd import REVD, Rollout, make_reward
+from revd import REVD, IntrinsicReward, Rollout, make_reward
 from tests.support.rllib import (
     BOX,
     DECAY,
@@ -161,3 +161,26 @@ def test_a_reward_that_is_no_number_is_named() -> None:
     episode.rewards.data[3] = np.inf
     with pytest.raises(ValueError, match="step 3 of environment 0 is inf: the task's own is inf"):
         piece(batch={}, episodes=[episode])
+
+
+@pytest.mark.parametrize(("method", "gathered"), [("revd", False), ("ride", True)])
+def test_successors_are_gathered_for_rewards_that_look(
+    method: str, gathered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+    compute = IntrinsicReward.compute
+    monkeypatch.setattr(
+        IntrinsicReward, "compute", lambda self, rollout: shown.append(rollout) or compute(self, rollout)
+    )
+    connector(method, k=2)(batch={}, episodes=sampled(environments(), 0))
+    assert [rollout.next_observations is not None for rollout in shown] == [gathered]
+
+
+@pytest.mark.parametrize("method", ["revd", "ride"])
+def test_an_observation_at_a_cut_that_is_not_finite_is_named(method: str) -> None:
+    envs, piece = environments(), connector(method, k=2)
+    episodes = sampled(envs, 0)
+    cut = next(episode for episode in episodes if not episode.is_done)
+    cut.observations.data[-1] = np.nan
+    with pytest.raises(ValueError, match=r"of environment 0 of env runner \d holds a NaN or infinite value"):
+        piece(batch={}, episodes=episodes)

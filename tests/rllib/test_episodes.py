@@ -9,7 +9,7 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from revd.rllib.episodes import Origin, rewards_of, to_columns, to_rollout, with_rewards
+from revd.rllib.episodes import Origin, check_last_observations, rewards_of, to_columns, to_rollout, with_rewards
 from tests.support.rllib import BOX, DISCRETE, Environment
 
 
@@ -55,6 +55,7 @@ def test_a_rollout_holds_what_each_environment_did_in_order() -> None:
     columns = columns_of(sorted(episodes, key=len, reverse=True))
     rollout, rewards = to_rollout(columns), rewards_of(columns)
     assert to_rollout(columns, successors=False).next_observations is None
+    check_last_observations(columns)
     assert rollout.lengths is not None
     assert rollout.lengths.tolist() == [len(env.log) for env in envs] == [7, 9, 0, 4]
     assert rollout.valid.numpy().sum() == 20

@@ -245,6 +245,20 @@ def test_successors_are_gathered_for_those_who_look(method: str, looks_ahead: bo
     assert bool(callback._recorder._terminal) == looks_ahead
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("in_dict", [False, True])
+def test_last_observations_that_are_not_finite_in_float32_are_named(bad: float, in_dict: bool) -> None:
+    recorder, model = RolloutRecorder(), counted_model(2, n_envs=3)
+    for _ in range(2):
+        recorder.step(np.zeros(3), np.zeros(3, bool), [{}] * 3, np.zeros(3))
+    model._last_obs[1] = bad
+    if in_dict:
+        model._last_obs = {"level": np.arange(3), "place": model._last_obs}
+    name = r"the observation\['place'\]" if in_dict else "the observation"
+    with pytest.raises(ValueError, match=f"^{name} after step 1 of environment 1 holds a NaN or infinite value"):
+        recorder.rollout(model)
+
+
 def counted_model(n_steps: int, n_envs: int = 1) -> Any:
     """As much of a model as a recorder reads; it has seen 0, 1, 2, …"""
     numbers = np.repeat(np.arange(n_steps + 1.0), n_envs).reshape(n_steps + 1, n_envs, 1)

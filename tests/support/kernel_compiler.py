@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -101,7 +100,9 @@ def advantages() -> None:
 
 
 def loss() -> None:
-    for n, n_actions, objective in ((64, 6, PPOObjective(True, True)), (512, 18, PPOObjective(False, False))):
+    objective = PPOObjective(normalize_advantage=True, clip_values=True)
+    for n, n_actions in ((64, 6), (512, 18), (discrete_ppo.LARGEST_BATCH, 6)):
+        assert discrete_ppo.can_evaluate(n, n_actions)
         observed = spaces.Box(-1, 1, (2,), np.float32)
         buffer = DeviceRolloutBuffer(n, observed, spaces.Discrete(n_actions), device="cpu")
         coefficients = torch.zeros(len(objective.coefficients))
@@ -129,7 +130,7 @@ def adam() -> None:
 
 
 def resources(kernel: Any) -> dict[str, int]:
-    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    tool = triton.knobs.nvidia.cuobjdump.path
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(kernel.asm["cubin"])
         file.flush()

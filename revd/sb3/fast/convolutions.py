@@ -25,7 +25,7 @@ ROWS, COLUMNS = 16, 64
 PROGRAMS = 264
 #: Channels that a program can make.
 LARGEST_OUTPUTS = 128
-#: Multiplications from which on cuDNN has enough to do for a whole GPU; the layers above have 2^27 each.
+#: Multiplications up to which a GPU is thought to be far from filled by cuDNN; the layers above have 2^27 each.
 LARGEST_WORK = 2**29
 
 

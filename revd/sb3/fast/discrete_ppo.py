@@ -16,8 +16,9 @@ from revd.sb3.fast import kernels
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
 from revd.sb3.fast.losses import PPOObjective
 
-#: Logits that one program can hold.
+#: Logits, and steps, that one program can hold in its registers.
 LARGEST = 2**14
+LARGEST_BATCH = 2**11
 
 
 class Gradients(NamedTuple):
@@ -30,7 +31,8 @@ class Gradients(NamedTuple):
 
 def can_evaluate(n: int, n_actions: int) -> bool:
     """Whether a minibatch of n fits into one program."""
-    return bool(triton.next_power_of_2(n) * triton.next_power_of_2(n_actions) <= LARGEST)
+    logits = triton.next_power_of_2(n) * triton.next_power_of_2(n_actions)
+    return bool(n <= LARGEST_BATCH and logits <= LARGEST)
 
 
 def gradients(

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.cond import cond_op
 
 pytest.importorskip("triton", reason="Triton is not made for this system")
 
@@ -154,3 +155,10 @@ def test_only_small_ones_are_ours(limit: int, monkeypatch: pytest.MonkeyPatch) -
     with ordered():
         found_for(layer, images)
     assert used.called == (limit == 0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of importing its compiler
+def test_higher_order_operators_pass() -> None:
+    with ordered():
+        found = cond_op(torch.tensor(True), torch.sin, torch.cos, (torch.zeros(2),))
+    assert torch.equal(found, torch.zeros(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from revd.sb3 import FastA2C, FastPPO
 from revd.sb3.fast.branches import Branches
+from revd.sb3.fast.graphs import WARM_UPS
 from revd.sb3.policies import PaperCnnPolicy
 from tests.sb3.fast.support import (
     CONTINUOUS,
@@ -30,6 +32,8 @@ from tests.sb3.fast.support import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+#: For models on the CPU, whose tensors only Triton's interpreter takes.
+on_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU the kernels themselves are tested")
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "mlp": {"policy": "MlpPolicy"},
@@ -116,6 +120,7 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
         assert [parameter.grad.data_ptr() for parameter in fast.policy.parameters()] == kept
 
 
+@on_cpu
 @pytest.mark.parametrize("target_kl", [None, 1.0], ids=["one graph", "two graphs"])
 @pytest.mark.parametrize("clip_range_vf", [None, 0.1], ids=["values free", "values clipped"])
 @pytest.mark.parametrize(("network", "convolutional"), [("mlp", 0), ("cnn, shared", 3), ("cnn, separate", 6)])
@@ -161,6 +166,26 @@ def test_so_are_steps_in_few_kernels(
         assert ours[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key
 
 
+@on_cpu
+def test_without_a_graph_convolutions_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="Triton is not made for this system")
+    from revd.sb3.fast import convolutions
+
+    monkeypatch.setattr("revd.sb3.fast.update.triton_works", lambda device: True)
+    monkeypatch.setattr(convolutions, "PROGRAMS", 2)
+    used = Mock(wraps=convolutions.gradients)
+    monkeypatch.setattr(convolutions, "gradients", used)
+    _, fast, rearranged, start = triple("PPO", "cnn, shared", CONTINUOUS, batch_size=16, n_epochs=2)
+    recorder = capturing(fast)
+    monkeypatch.setattr(recorder, "capture", Mock(side_effect=RuntimeError("no graph today")))
+    for model in (rearranged, fast):
+        with pytest.warns(UserWarning, match="no graph today") if model is fast else nullcontext():
+            update(model)
+    assert used.call_count == 3 * WARM_UPS, "three layers in each call before the capture that failed"
+    assert distance(fast, rearranged, start) < 5e-5
+
+
+@on_cpu
 @pytest.mark.parametrize("frozen", ["policy", "value"])
 def test_few_kernels_leave_a_frozen_half_alone(monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
     pytest.importorskip("triton", reason="Triton is not made for this system")
