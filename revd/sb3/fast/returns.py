@@ -25,15 +25,7 @@ def fill(
 ) -> None:
     """Write what `revd.functional.advantages` would find, and returns = advantages + values, (n_steps, n_envs).
 
-    Args:
-        advantages: Written, contiguous.
-        returns: Written, contiguous.
-        rewards: (n_steps, n_envs).
-        values: V(s_t), (n_steps, n_envs).
-        last_values: V(s_T), (n_envs,).
-        dones: 1 where the step ended its episode, else 0, (n_steps, n_envs).
-        gamma: Discount.
-        gae_lambda: lambda.
+    What is written is contiguous; the rest, in any layout, is what that function takes.
     """
     assert advantages.is_contiguous()
     assert returns.is_contiguous()
