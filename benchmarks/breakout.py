@@ -32,12 +32,21 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv,
 from revd.sb3 import FastPPO
 from revd.sb3.atari import AtariVecEnv
 
+
+def in_channels_last(*arguments: Any, **keywords: Any) -> PPO:
+    """SB3's PPO with our memory layout: on a CPU, and where nothing overlaps, what FastPPO is to the last bit."""
+    model = PPO(*arguments, **keywords)
+    model.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model
+
+
 KINDS: dict[str, Any] = {
     "PPO": PPO,
     "FastPPO": FastPPO,
     "FastPPO without overlap": partial(FastPPO, overlap=False),
+    "PPO in channels_last": in_channels_last,
 }
-COLOURS = {"PPO": "#6b6b6b", "FastPPO": "#c8102e", "FastPPO without overlap": "#1f5fa8"}
+COLOURS = dict(zip(KINDS, ("#6b6b6b", "#c8102e", "#1f5fa8", "#e0a000"), strict=True))
 N_ENVS = 8
 #: Of stable-baselines3's RL Zoo, hyperparams/ppo.yml, "atari".
 SETTINGS: dict[str, Any] = {
@@ -83,7 +92,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=500_000, help="in which rate and clip range fall to 0")
     parser.add_argument("--until", type=int, help="stop earlier, at this step")
-    parser.add_argument("--seeds", type=int, nargs=3, default=(2, 4, 0), help=f"how many of {', '.join(KINDS)}")
+    parser.add_argument("--seeds", type=int, nargs=4, default=(2, 4, 0, 0), help=f"how many of {', '.join(KINDS)}")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=4, help="of each training's emulators; torch has one")
     parser.add_argument("--zoo", action="store_true", help="in RL Zoo's environment, which fires after each lost life")
