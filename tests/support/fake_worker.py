@@ -19,6 +19,9 @@ def main() -> None:
         sys.exit("Traceback\nValueError: wrong config")
     if task == "silent":
         os._exit(3)
+    if task == "endless":
+        # As the worker does: it listens before anything can be seen of it.
+        signal.signal(signal.SIGTERM, lambda *_: end(directory, config))
     print("threads", os.environ["OMP_NUM_THREADS"], flush=True)
     (directory / "gpus").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
     (directory / "run.json").write_text("{}")
@@ -53,18 +56,14 @@ def misbehave(task: str, directory: Path, config: dict[str, object]) -> None:
         (directory / "deaf").touch()
         time.sleep(60)
     if task == "endless":
-        wait_for_the_end(directory, config)
+        # As the worker does: the end of its launcher is its own.
+        sys.stdin.readline()
+        end(directory, config)
 
 
-def wait_for_the_end(directory: Path, config: dict[str, object]) -> None:
-    def end(*_: object) -> None:
-        write_status(directory, config, "interrupted", 5)
-        sys.exit(1)
-
-    signal.signal(signal.SIGTERM, end)
-    # As the worker does: the end of its launcher is its own.
-    sys.stdin.readline()
-    end()
+def end(directory: Path, config: dict[str, object]) -> None:
+    write_status(directory, config, "interrupted", 5)
+    sys.exit(1)
 
 
 if __name__ == "__main__":
