@@ -59,7 +59,8 @@ def divergence_from_distances(
     _check_order(k, alpha)
     valid = (own < torch.inf) & (other < torch.inf)
     log_volumes = dimension * (_log(own) - _log(other))
-    log_sizes = ((n - 1).double().log() - m.double().log())[..., None].to(own.device, non_blocking=own.is_cuda)
+    log_sizes = ((n - 1).double().log() - m.double().log())[..., None]
+    log_sizes = log_sizes.to(own.device, non_blocking=own.device.type == "cuda")
     log_terms = torch.where(valid, (1 - alpha) * (log_sizes + log_volumes), -torch.inf)
     log_mean = log_terms.logsumexp(dim=-1) - valid.sum(dim=-1, dtype=torch.float64).log()
     return ((log_mean + _log_constant(k, alpha)) / (alpha - 1)).float()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,6 +26,7 @@ from revd.rewards.config import (
 )
 from revd.rewards.embedding import EmbeddingReward
 from revd.rewards.optimizer import AdamState
+from revd.rewards.recording import Mean, total
 from revd.rewards.segments import EpisodeMemory
 from revd.rollout import map_observations
 
@@ -123,8 +126,7 @@ class RIDE(EmbeddingReward):
         impact = (phi_next - phi).norm(dim=-1)
         counts = self._counts(phi, phi_next, rollout)
         visits = counts.sqrt() + self.config.c
-        valid = rollout.valid.to(self.device)
-        self.record(impact=impact[valid].mean(), count=counts[valid].mean())
+        self.record(impact=_mean(impact, rollout), count=_mean(counts, rollout))
         return torch.where(visits > self.config.s_max, 0.0, impact / visits)
 
     @torch.enable_grad()
@@ -135,22 +137,27 @@ class RIDE(EmbeddingReward):
             ValueError: The rollout does not fit, or training has diverged.
         """
         self.check_rollout(rollout)
-        if not self.encoder.ready or not rollout.valid.any():
+        if not self.encoder.ready or rollout.n_valid == 0:
             return {}
         observations, following = rollout.steps(rollout.observations), rollout.steps(rollout.successors)
-        actions = self.actions.features(rollout.actions[rollout.valid.to(rollout.actions.device)].to(self.device))
+        executed = rollout.steps(rollout.actions)
+        assert isinstance(executed, Tensor)
+        actions = self.actions.features(executed.to(self.device))
         adam = self.adam.optimizer(self._trained(), self.config.learning_rate)
-        sums: dict[str, float] = {}
+        sums: dict[str, float] = defaultdict(float)
         for batch in self._minibatches(len(actions)):
             losses = self._losses(_select(observations, batch), actions[batch], _select(following, batch))
-            _check_losses(losses)
+            together = torch.stack(list(losses.values()))
+            # One number after the other would be waited for, on a GPU.
+            numbers = dict(zip(losses, together.tolist(), strict=True))
+            _check_losses(numbers)
             adam.zero_grad()
-            torch.stack(list(losses.values())).sum().backward()
+            together.sum().backward()
             adam.step()
-            for name, loss in losses.items():
-                sums[name] = sums.get(name, 0.0) + float(loss.detach()) * len(batch)
+            for name, loss in numbers.items():
+                sums[name] += loss * len(batch)
         self.updates += 1
-        return {name: total / len(actions) for name, total in sums.items()}
+        return {name: added / len(actions) for name, added in sums.items()}
 
     def _counts(self, phi: Tensor, phi_next: Tensor, rollout: Rollout) -> Tensor:
         config = self.config
@@ -160,18 +167,19 @@ class RIDE(EmbeddingReward):
             visible = (segments.carried[:, None] + segments.offsets + 1) * segments.is_new
             found = visible_distances(segments.take(phi_next), segments.current, k=config.k, visible=visible)
             segments.put(distances, found)
-        self._follow_mean_square(distances[distances.isfinite()].square())
+        self._follow_mean_square(distances)
         return pseudo_counts(
             distances, self.mean_square, eps=config.kernel_eps, cluster_distance=config.cluster_distance
         )
 
-    def _follow_mean_square(self, squares: Tensor) -> None:
-        if squares.numel():
-            momentum = self.config.momentum if bool(self.mean_square > 0) else 0.0
-            mean = squares.mean()
-            # Sums of the largest squares leave float32, where everything would count as a duplicate from then on.
-            mean = mean if mean.isfinite() else squares.double().mean().float()
-            self.mean_square.lerp_(mean, 1 - momentum)
+    def _follow_mean_square(self, distances: Tensor) -> None:
+        """Move the average towards the mean square of the distances, of which missing ones are inf."""
+        found = distances < torch.inf
+        # In float64: sums of the largest squares leave float32, where all would count as duplicates from then on.
+        mean = torch.where(found, distances.double(), 0.0).square().sum() / found.sum()
+        followed = self.mean_square.lerp(mean.float(), 1 - self.config.momentum)
+        begun = torch.where(self.mean_square > 0, followed, mean.float())
+        self.mean_square.copy_(torch.where(found.any(), begun, self.mean_square))
 
     def _losses(self, observations: Observations, actions: Tensor, following: Observations) -> dict[str, Tensor]:
         with torch.set_grad_enabled(self.config.inverse):
@@ -193,12 +201,17 @@ class RIDE(EmbeddingReward):
         return [parameter for model in models if model is not None for parameter in model.parameters()]
 
 
-def _check_losses(losses: dict[str, Tensor]) -> None:
+def _mean(values: Tensor, rollout: Rollout) -> Mean:
+    """Over the valid steps of the rollout."""
+    return Mean(total(torch.where(rollout.valid_on(values.device), values, 0.0)), rollout.n_valid)
+
+
+def _check_losses(losses: dict[str, float]) -> None:
     for name, loss in losses.items():
-        if not loss.isfinite():
+        if not math.isfinite(loss):
             raise ValueError(
-                f"{name} of RIDE is {float(loss.detach())}: its models diverge; lower learning_rate, or normalise "
-                "observations and actions"
+                f"{name} of RIDE is {loss}: its models diverge; lower learning_rate, or normalise observations and "
+                "actions"
             )
 
 

@@ -1,109 +1,93 @@
-"""How often the host would wait for a GPU: each time it asks for a number that the GPU has yet to compute."""
+"""How often rewards let the host wait for a GPU: each time they ask for a number that it has yet to compute."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 import revd
-from revd.functional import neighbors
 from tests.support.rollouts import DISCRETE
+
+pytest.importorskip("triton", reason="Triton is not made for this system")
+
+if torch.cuda.is_available():
+    pytest.skip("there is a GPU, and this pretends one", allow_module_level=True)
+
+from tests.support.pretend_gpu import PretendGpu
 
 IMAGE = spaces.Box(0, 255, (1, 36, 36), np.uint8)
 #: Are the actions valid; are embeddings small enough; how many states are remembered; is the bonus finite; and all
-#: metrics at once.
+#: metrics at once. The sizes of samples are sent without waiting.
 EXPECTED_WAITS = 5
-READS = {"__bool__", "__int__", "__float__", "__index__", "item", "tolist", "nonzero", "cpu", "numpy"}
-INDEXING = {"__getitem__", "__setitem__"}
 
 
-class Waits(TorchFunctionMode):
-    """Notes what is read of tensors that would lie on a GPU: those given, and all that is computed from them."""
-
-    def __init__(self, on_device: Any) -> None:
-        super().__init__()
-        self.reads: list[str] = []
-        self._on_device: dict[int, Tensor] = {}
-        self.put_on_device(on_device)
-
-    def put_on_device(self, values: Any) -> None:
-        for tensor in tree_leaves(values):
-            if isinstance(tensor, Tensor) and tensor.numel():
-                # Kept, so that no other tensor gets their memory.
-                self._on_device[tensor.untyped_storage().data_ptr()] = tensor
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        involved = any(self._is_on_device(tensor) for tensor in tensors)
-        if involved and self._is_read(func.__name__, tensors):
-            self.reads.append(func.__name__)
-        result = func(*args, **(kwargs or {}))
-        if involved:
-            self.put_on_device(tensors[0] if func.__name__ == "__setitem__" else result)
-        return result
-
-    def _is_on_device(self, tensor: Tensor) -> bool:
-        return tensor.untyped_storage().data_ptr() in self._on_device
-
-    @staticmethod
-    def _is_read(name: str, tensors: list[Tensor]) -> bool:
-        by_mask = name in INDEXING and any(tensor.dtype == torch.bool for tensor in tensors[1:])
-        return name in READS or by_mask
+@pytest.fixture
+def gpu() -> Iterator[PretendGpu]:
+    with PretendGpu().present() as found:
+        yield found
 
 
-def waits(reward: revd.IntrinsicReward, rollout: revd.Rollout, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    on_device = (rollout.observations, rollout.actions, rollout.next_observations, reward.state_dict())
-    mode, search = Waits(on_device), neighbors.search
-
-    def unseen(*arguments: Any) -> Any:
-        # On a GPU the search waits for nothing (revd/functional/fused.py), on a CPU it is another.
-        with torch._C.DisableTorchFunction():
-            found = search(*arguments)
-        mode.put_on_device(found)
-        return found
-
-    with mode, monkeypatch.context() as patched:
-        patched.setattr(neighbors, "search", unseen)
-        reward.compute(rollout)
-    return mode.reads
-
-
-def make_images(seed: int) -> revd.Rollout:
+def images(seed: int) -> revd.Rollout:
+    """Observations and actions on the GPU, where a policy has left them; the ends of episodes are the host's."""
     rng = np.random.default_rng(seed)
-    frames = rng.integers(0, 256, (13, 2, *IMAGE.shape)).astype(np.uint8)
+    frames = torch.as_tensor(rng.integers(0, 256, (13, 2, *IMAGE.shape)).astype(np.uint8), device="cuda")
     return revd.Rollout(
-        observations=frames[:-1].copy(),
-        actions=rng.integers(0, 4, (12, 2)),
-        next_observations=frames[1:].copy(),
+        observations=frames[:-1],
+        actions=torch.as_tensor(rng.integers(0, 4, (12, 2)), device="cuda"),
+        next_observations=frames[1:],
         dones=rng.random((12, 2)) < 0.2,
     )
 
 
-def test_revd_waits_for_a_gpu_to_check_what_it_is_given_and_to_report_but_not_to_pay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    reward = revd.make_reward("revd", IMAGE, DISCRETE, n_envs=2, k=3, embedding_size=4)
+def on_gpu(method: str, **parameters: Any) -> revd.IntrinsicReward:
+    return revd.make_reward(method, IMAGE, DISCRETE, n_envs=2, k=3, embedding_size=4, **parameters).to("cuda")
+
+
+@pytest.mark.parametrize("method", ["revd", "re3"])
+def test_to_check_what_they_are_given_and_to_report_but_not_to_pay(gpu: PretendGpu, method: str) -> None:
+    reward = on_gpu(method)
     for seed in range(3):
-        reads = waits(reward, make_images(seed), monkeypatch)
+        rollout = images(seed)
+        gpu.waits.clear()
+        assert reward.compute(rollout).device.type == "cuda"
     assert reward.metrics()["unpaid"] == 0
-    assert 0 < len(reads) <= EXPECTED_WAITS, reads
+    assert 0 < len(gpu.waits) <= EXPECTED_WAITS, gpu.waits
 
 
-def test_a_number_that_depends_on_the_device_is_waited_for() -> None:
-    far, near = torch.ones(3), torch.arange(3)
-    with Waits([far]) as mode:
-        assert near.tolist() == [0, 1, 2]
-        assert near[near > 0].sum() == 3
-        kept = torch.zeros(3)
-        kept[near] = far * 2
-        assert mode.reads == []
-        float(kept.sum())
-        kept[kept > 1]
-    assert mode.reads == ["__float__", "__getitem__"]
+def test_ride_waits_once_for_each_minibatch(gpu: PretendGpu) -> None:
+    waits = []
+    for batch_size in (24, 4):
+        reward = on_gpu("ride", batch_size=batch_size)
+        rollout = images(0)
+        reward.compute(rollout)
+        gpu.waits.clear()
+        assert reward.update(rollout).keys() == {"forward_loss", "inverse_loss"}
+        waits.append(len(gpu.waits))
+    assert waits[1] - waits[0] == 24 / 4 - 24 / 24, gpu.waits
+
+
+@pytest.mark.parametrize("parameters", [{}, {"boundary": "episode"}, {"normalize": "rms"}], ids=str)
+@pytest.mark.parametrize("method", ["revd", "re3", "ride"])
+def test_what_is_paid_there_is_what_the_cpu_pays(gpu: PretendGpu, method: str, parameters: dict[str, Any]) -> None:
+    if method == "ride":
+        parameters.pop("boundary", None)
+    theirs = on_gpu(method, **parameters)
+    ours = revd.make_reward(method, IMAGE, DISCRETE, n_envs=2, k=3, embedding_size=4, **parameters)
+    for seed in range(3):
+        rollout = images(seed)
+        near = revd.Rollout(
+            observations=rollout.observations.cpu(),  # type: ignore[union-attr]
+            actions=rollout.actions.cpu(),
+            next_observations=rollout.successors.cpu(),  # type: ignore[union-attr]
+            dones=rollout.dones,
+        )
+        torch.testing.assert_close(theirs.compute(rollout).cpu(), ours.compute(near), rtol=1e-4, atol=1e-5)
+        assert theirs.update(rollout) == pytest.approx(ours.update(near), rel=1e-3)
+    state, expected = theirs.state_dict(), ours.state_dict()
+    assert all(tensor.device.type == "cuda" for tensor in state.values())
+    assert state.keys() == expected.keys()

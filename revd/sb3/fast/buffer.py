@@ -158,11 +158,13 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
     def _find_on_device(self, last_values: Tensor, ends: Array) -> None:
         """In one kernel of ours where it can be compiled, or in some fifty of torch's."""
+        # Together, for each way to the device is waited for.
+        rewards, dones = torch.as_tensor(np.stack([self.rewards, ends]), dtype=torch.float32, device=self.device)
         known = {
-            "rewards": self._uploaded(self.rewards),
+            "rewards": rewards,
             "values": self.values,
             "last_values": last_values.to(self.values),
-            "dones": self._uploaded(ends),
+            "dones": dones,
         }
         if triton_works(self.device):
             from revd.sb3.fast import returns
@@ -226,9 +228,6 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
     def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros((self.buffer_size, self.n_envs, *shape), dtype=dtype, device=self.device)
-
-    def _uploaded(self, numbers: Array) -> Tensor:
-        return torch.as_tensor(numbers, dtype=torch.float32, device=self.device)
 
 
 def _storable(space: spaces.Space[Any]) -> torch.dtype:
