@@ -5,9 +5,11 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
+import torch
 
 from revd import cli
 from revd.experiments.checkpoints import Checkpoints
@@ -15,6 +17,8 @@ from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.lease import LeaseLostError
 from revd.experiments.run import train
 from revd.experiments.rundir import RunDirectory
+from tests.sb3.fast.support import Replays
+from tests.support.pretend_gpu import PretendGpu
 
 ROLLOUT = 64
 
@@ -73,6 +77,21 @@ def test_an_interrupted_run_goes_on(config, rollouts):
     assert json.loads((config.directory / "run.json").read_text())["resumed"][0]["steps"] == (
         (rollouts - 1) // 3 * 3 * ROLLOUT
     )
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to run")
+@pytest.mark.parametrize("then", [{"device": "cuda"}, {"device": "cuda", "trainer": "sb3"}, {"device": "cpu"}], ids=str)
+def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
+    pytest.importorskip("triton", reason="Triton is not made for this system")
+    gpu = nullcontext if torch.cuda.is_available() else PretendGpu().present
+    if not torch.cuda.is_available():
+        monkeypatch.setattr("revd.sb3.fast.algorithm.CudaRecorder", lambda device: Replays())
+    config = replace(config, steps=8 * ROLLOUT)
+    with gpu():
+        interrupted(replace(config, device="cuda"), 5 * ROLLOUT)
+    with nullcontext() if then["device"] == "cpu" else gpu():
+        train(replace(config, **then))
+    assert_complete(config)
 
 
 def test_interrupted_again_and_again(config):

@@ -50,6 +50,9 @@ class PretendGpu(TorchFunctionMode):
         stream = SimpleNamespace(wait_stream=lambda other: None, synchronize=lambda: self.waits.append("synchronize"))
         fakes = {
             "is_available": lambda: True,
+            "device_count": lambda: 1,
+            "get_rng_state_all": lambda: [torch.get_rng_state()],
+            "set_rng_state": lambda state, device: torch.set_rng_state(state),
             "get_device_capability": lambda device=None: (9, 0),
             "device": lambda device: nullcontext(),
             "Stream": lambda device=None: stream,
@@ -114,8 +117,8 @@ class PretendGpu(TorchFunctionMode):
 
     def _attribute(self, getter: Any, tensor: Tensor) -> Any:
         # `is_cuda` is left alone: by it our kernels tell a GPU from the interpreter.
-        if getter == Tensor.device.__get__:  # type: ignore[attr-defined]
-            return CUDA if self.holds(tensor) else CPU
+        if getter == Tensor.device.__get__ and self.holds(tensor):  # type: ignore[attr-defined]
+            return CUDA
         found = getter(tensor)
         return self._beside(tensor, found) if isinstance(found, Tensor) else found
 
@@ -135,7 +138,7 @@ class PretendGpu(TorchFunctionMode):
         moves = (target.type == "cuda") != self.holds(tensor)
         if moves and not kwargs.get("non_blocking"):
             self.waits.append("to")
-        moved = tensor.to(*rest, **kwargs)
+        moved = tensor.to(*rest, **kwargs, **({"device": target} if target.type == "meta" else {}))
         if moves and moved.untyped_storage()._cdata == tensor.untyped_storage()._cdata:
             moved = moved.clone()
         return self._put(moved) if target.type == "cuda" else moved
