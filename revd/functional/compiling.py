@@ -12,8 +12,13 @@ import torch
 
 @cache
 def triton_works(device: torch.device) -> bool:
-    """Triton comes with CUDA builds of torch, and needs a C compiler; its products of bfloat16 need Ampere or later."""
-    if device.type != "cuda" or find_spec("triton") is None or torch.cuda.get_device_capability(device) < (8, 0):
+    """Triton comes with CUDA builds of torch, and needs a C compiler; its products of bfloat16 need Ampere or later.
+
+    AMD's GPUs, which torch calls "cuda" too, take other options, and nothing was tried on them.
+    """
+    if device.type != "cuda" or torch.version.hip is not None or find_spec("triton") is None:
+        return False
+    if torch.cuda.get_device_capability(device) < (8, 0):
         return False
     from revd.functional import kernels
 

@@ -194,7 +194,8 @@ class RIDE(EmbeddingReward):
     def _minibatches(self, size: int) -> Iterator[Tensor]:
         """Indices in an order that depends on the seed and the number of updates alone, so that resuming repeats it."""
         generator = torch.Generator().manual_seed(self.config.seed + int(self.updates))
-        yield from torch.randperm(size, generator=generator).to(self.device).split(self.config.batch_size)
+        order = torch.randperm(size, generator=generator, device="cpu")
+        yield from order.to(self.device).split(self.config.batch_size)
 
     def _trained(self) -> list[nn.Parameter]:
         models = [self.forward_model, self.inverse_model, self.encoder if self.config.inverse else None]

@@ -44,5 +44,12 @@ def test_without_a_compiler_torch_stands_in_and_that_is_said_once(launch, monkey
     assert not compiling.triton_works(CUDA)
 
 
+def test_amds_gpus_are_left_to_torch(launch, monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 4))
+    assert not compiling.triton_works(CUDA)
+    assert not launch.called
+
+
 def test_a_cpu_has_none():
     assert not compiling.triton_works(torch.device("cpu"))

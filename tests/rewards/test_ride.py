@@ -205,6 +205,14 @@ def test_minibatches_cover_every_transition_once() -> None:
     assert int(reward.updates) == 1
 
 
+def test_minibatches_are_drawn_on_the_host_whatever_torchs_default_device_is() -> None:
+    reward = make(batch_size=5)
+    expected = torch.cat(list(reward._minibatches(16)))
+    with torch.device("meta"):
+        found = torch.cat(list(reward._minibatches(16)))
+    assert torch.equal(found, expected)
+
+
 def test_every_update_shuffles_anew() -> None:
     reward = make(batch_size=4, inverse=False)
     batches: list[Tensor] = []

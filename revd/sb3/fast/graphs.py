@@ -90,7 +90,7 @@ class Replayable(Generic[T]):
         if key not in self._captured:
             calls = self._calls[key] = self._calls.get(key, 0) + 1
             if calls <= WARM_UPS:
-                return self._recorder.warm_up(lambda: self._function(*inputs))
+                return self._recorder.warm_up(lambda: self._function(*_copies(inputs)))
             try:
                 self._captured[key] = self._capture(self._recorder, inputs)
             except RuntimeError as error:
@@ -102,7 +102,7 @@ class Replayable(Generic[T]):
         return captured.result
 
     def _capture(self, recorder: Recorder, inputs: tuple[Tensor, ...]) -> _Captured[T]:
-        static = tuple(torch.empty_like(tensor).copy_(tensor) for tensor in inputs)
+        static = _copies(inputs)
         replay, result = recorder.capture(lambda: self._function(*static))
         return _Captured(static, replay, result, self._fingerprint())
 
@@ -110,6 +110,15 @@ class Replayable(Generic[T]):
         self._recorder = None
         warnings.warn(f"{self._name} runs without a CUDA graph, for it could not be captured: {error}", stacklevel=4)
         return self._function(*inputs)
+
+
+def _copies(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Inputs as captures read them, and warm-ups too.
+
+    Memory of their own is aligned, a view of other memory need not be, and Triton compiles a kernel for either: what is
+    compiled or loaded during a capture ends it.
+    """
+    return tuple(torch.empty_like(tensor).copy_(tensor) for tensor in inputs)
 
 
 class CudaRecorder:

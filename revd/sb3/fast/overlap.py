@@ -45,11 +45,11 @@ class GroupActor:
         # As in the buffer, with its memory layout.
         self._seen = torch.empty_like(buffer.observations[0, envs])
         self._arriving = torch.empty_like(self._seen, memory_format=torch.contiguous_format)
-        pinned = buffer.device.type == "cuda"
-        self._observations = torch.empty(self._seen.shape, dtype=self._seen.dtype, pin_memory=pinned)
+        host: dict[str, Any] = {"device": "cpu", "pin_memory": buffer.device.type == "cuda"}
+        self._observations = torch.empty(self._seen.shape, dtype=self._seen.dtype, **host)
         self._shown = self._observations.numpy()
         actions = (len(self._seen), *(buffer.action_space.shape or ()))
-        self._actions = torch.empty(actions, dtype=buffer.actions.dtype, pin_memory=pinned)
+        self._actions = torch.empty(actions, dtype=buffer.actions.dtype, **host)
         # Numbers drawn for a whole rollout: a graph that draws its own is told of the generator before every replay.
         n_choices = networks.n_choices if isinstance(networks, Branches) else 0
         self._noise = torch.empty((buffer.buffer_size, len(self._seen), n_choices), device=buffer.device)

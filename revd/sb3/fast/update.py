@@ -198,5 +198,5 @@ class Update:
 
 def _filled(tensor: Tensor, numbers: list[float]) -> Tensor:
     """The numbers in the same memory, if they are as many as before."""
-    fresh = torch.tensor(numbers, dtype=torch.float32)
+    fresh = torch.tensor(numbers, dtype=torch.float32, device="cpu")
     return tensor.copy_(fresh) if tensor.shape == fresh.shape else fresh.to(tensor.device)

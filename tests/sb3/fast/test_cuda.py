@@ -130,6 +130,12 @@ def test_files_load_without_a_gpu(kind: Any, space: Any, tmp_path: Path) -> None
         loaded.learn(2 * 48)
 
 
+def test_minibatches_are_captured_wherever_their_rows_begin() -> None:
+    """48 steps in minibatches of 15: the address of the last one's rows is not divided by 16."""
+    model = build(FastPPO, noise(FRAMES), device="cuda", batch_size=15, n_epochs=6).learn(48)
+    assert {tuple(rows[0]) for (rows,) in model._update._steps._captured} == {(15,), (3,)}
+
+
 def test_nothing_waits_within_an_epoch() -> None:
     model = build(FastPPO, noise(FRAMES), device="cuda", batch_size=16, n_epochs=4).learn(2 * 48)
     rows = next(iter(model.rollout_buffer.minibatches(16)))

@@ -42,6 +42,17 @@ def test_warm_ups_do_the_work_and_replays_read_the_same_memory() -> None:
     assert len({part.data_ptr() for part in seen[WARM_UPS:]}) == 1
 
 
+def test_warm_ups_read_memory_that_is_aligned_as_that_of_a_capture_is() -> None:
+    """Triton compiles another kernel for a pointer that is not, and may not do so during a capture."""
+    seen: list[Tensor] = []
+    work, numbers = summing(Replays(), seen), torch.arange(9)
+    for _ in range(WARM_UPS + 1):
+        tail = numbers[5:]
+        assert tail.data_ptr() % 16 == 8
+        assert work(tail)[0] == 26
+    assert [part.data_ptr() % 16 for part in seen] == [0] * (WARM_UPS + 1)
+
+
 def test_each_shape_has_its_own_capture() -> None:
     recorder = Replays()
     work = summing(recorder, [])
