@@ -126,9 +126,13 @@ class FastOnPolicy(OnPolicyAlgorithm):
         return self._overlapped
 
     def get_parameters(self) -> dict[str, dict[str, Any]]:
-        """As SB3's, in SB3's memory layout, so that a file does not tell which of the two has written it."""
-        found: dict[str, dict[str, Any]] = _contiguous(super().get_parameters())
-        return found
+        """As SB3's, in SB3's memory layout, so that a file does not tell which of the two has written it.
+
+        Where that is another than ours, as of convolutions, the numbers are copies, and so all of them are: with some
+        that follow the training and some that do not, `set_parameters` would put back half a network.
+        """
+        found = super().get_parameters()
+        return _copied(found) if self._fast and self._convolutional else found
 
     def _excluded_save_params(self) -> list[str]:
         return [
@@ -181,12 +185,12 @@ class FastOnPolicy(OnPolicyAlgorithm):
             print(what)
 
 
-def _contiguous(state: Any) -> Any:
+def _copied(state: Any) -> Any:
     """Nested dictionaries and lists of tensors, each in the order of its dimensions."""
     if isinstance(state, Tensor):
-        return state.contiguous()
+        return state.clone(memory_format=torch.contiguous_format)
     if isinstance(state, dict):
-        return type(state)((key, _contiguous(value)) for key, value in state.items())
+        return type(state)((key, _copied(value)) for key, value in state.items())
     if isinstance(state, list):
-        return [_contiguous(value) for value in state]
+        return [_copied(value) for value in state]
     return state

@@ -93,23 +93,26 @@ class Branches:
         policy = self._policy
         seen = preprocess_obs(obs, policy.observation_space, normalize_images=policy.normalize_images)
         assert isinstance(seen, Tensor)
+        extractor = policy.mlp_extractor
         if not self._separate:
-            latent, latent_of_value = policy.mlp_extractor(policy.features_extractor(seen))
+            latent, latent_of_value = extractor(policy.features_extractor(seen))
             return latent, policy.value_net(latent_of_value)
-        with self._beside(seen):
-            values = policy.value_net(policy.mlp_extractor.forward_critic(policy.vf_features_extractor(seen)))
-        return policy.mlp_extractor.forward_actor(policy.pi_features_extractor(seen)), values
+        if self._side is None:
+            # In SB3's order: layers may draw random numbers.
+            features, features_of_value = policy.pi_features_extractor(seen), policy.vf_features_extractor(seen)
+            latent = extractor.forward_actor(features)
+            return latent, policy.value_net(extractor.forward_critic(features_of_value))
+        with self._beside(seen, self._side):
+            values = policy.value_net(extractor.forward_critic(policy.vf_features_extractor(seen)))
+        return extractor.forward_actor(policy.pi_features_extractor(seen)), values
 
     @contextmanager
-    def _beside(self, seen: Tensor) -> Iterator[None]:
-        """On the side stream, if there is one, from where `seen` is ready."""
-        if self._side is None:
-            yield
-            return
-        self._side.wait_stream(torch.cuda.current_stream(self._policy.device))
+    def _beside(self, seen: Tensor, side: torch.cuda.Stream) -> Iterator[None]:
+        """On the side stream, from where `seen` is ready."""
+        side.wait_stream(torch.cuda.current_stream(self._policy.device))
         # Neither stream may be given the other's memory while it is read.
-        seen.record_stream(self._side)
-        with torch.cuda.stream(self._side):
+        seen.record_stream(side)
+        with torch.cuda.stream(side):
             yield
 
     def _joined(self, values: Tensor) -> Tensor:

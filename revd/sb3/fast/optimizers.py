@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Adam, AdamW, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
 
 def is_capturable(optimizer: Optimizer) -> bool:
@@ -37,11 +37,11 @@ def state_tensors(optimizer: Optimizer) -> list[Tensor]:
 def stepping_together(optimizer: Optimizer) -> Iterator[None]:
     """Within it, an optimiser steps all parameters in one call where it can: the same numbers in less of Python.
 
-    torch does that by itself on a GPU, but not on a CPU.
+    torch does that by itself on a GPU, but not on a CPU; of others than these it rounds differently.
     """
     kept = [dict(group) for group in optimizer.param_groups]
-    for group in optimizer.param_groups:
-        if _is_free(group) and "foreach" in group:
+    for group in optimizer.param_groups if type(optimizer) in (Adam, AdamW, RMSprop, SGD) else ():
+        if _is_free(group):
             group["foreach"] = True
     try:
         yield

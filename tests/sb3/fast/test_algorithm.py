@@ -68,6 +68,15 @@ def test_a_file_does_not_tell_who_wrote_it() -> None:
     assert str(ours["policy.optimizer"]["param_groups"]) == str(theirs["policy.optimizer"]["param_groups"])
 
 
+def test_what_get_parameters_gave_puts_the_whole_network_back() -> None:
+    model = build(FastPPO, noise(FRAMES), **small(FastPPO)).learn(48)
+    before, given = parameters(model).clone(), model.get_parameters()
+    model.learn(48)
+    assert not torch.equal(parameters(model), before)
+    model.set_parameters(given)
+    assert torch.equal(parameters(model), before)
+
+
 def test_moments_from_a_file_of_sb3_take_our_layout() -> None:
     theirs = build(PPO, noise(FRAMES), **small(PPO)).learn(48)
     ours = build(FastPPO, noise(FRAMES), **small(PPO))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch.distributions import Categorical
 
 from revd.sb3 import FastPPO
@@ -55,10 +56,21 @@ def test_noise_can_come_from_outside() -> None:
     assert torch.equal(drawn, Choices(LOGITS).chosen_with(gumbel_noise(torch.empty_like(LOGITS))))
 
 
+class Forgetful(FlattenExtractor):
+    """Draws random numbers as it looks."""
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(super().forward(observations.float()), 0.5)
+
+
 @pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
-def test_on_a_cpu_the_numbers_are_the_policys_own_to_the_last_bit(space: Any, actions: Any) -> None:
-    model = build(FastPPO, noise(space, actions), batch_size=48, policy_kwargs={"share_features_extractor": False})
+@pytest.mark.parametrize("features", [{}, {"features_extractor_class": Forgetful}], ids=["SB3's features", "dropout"])
+def test_on_a_cpu_the_numbers_are_the_policys_own_to_the_last_bit(
+    space: Any, actions: Any, features: dict[str, Any]
+) -> None:
+    networks_kwargs = {"share_features_extractor": False, **features}
+    model = build(FastPPO, noise(space, actions), batch_size=48, policy_kwargs=networks_kwargs)
     policy, networks = model.policy, networks_of(model.policy)
     assert networks is not policy
     seen = torch.as_tensor(np.stack([space.sample() for _ in range(6)]))

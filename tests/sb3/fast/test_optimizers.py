@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.optim import SGD, Adam, Optimizer, RMSprop
+from torch.optim import SGD, Adam, AdamW, NAdam, Optimizer, RMSprop
 
 from revd.sb3.fast.optimizers import CapturableForm, align_state, is_capturable, state_tensors, stepping_together
 
@@ -74,7 +74,7 @@ def test_moments_take_the_layout_of_their_parameters() -> None:
     assert {id(part) for part in state_tensors(optimizer)} == {id(part) for part in moments.values()}
 
 
-@pytest.mark.parametrize("kind", [Adam, RMSprop, SGD])
+@pytest.mark.parametrize("kind", [Adam, AdamW, RMSprop, SGD])
 def test_stepping_together_gives_the_same_numbers_and_leaves_no_trace(kind: type[Optimizer]) -> None:
     torch.manual_seed(0)
     optimizers = []
@@ -96,7 +96,10 @@ def test_stepping_together_gives_the_same_numbers_and_leaves_no_trace(kind: type
         assert torch.equal(one, other)
 
 
-def test_what_the_user_has_chosen_is_left_alone() -> None:
+def test_what_the_user_has_chosen_and_what_would_round_differently_is_left_alone() -> None:
+    unlike = stepped(NAdam)
+    with stepping_together(unlike):
+        assert unlike.param_groups[0]["foreach"] is None
     optimizer = stepped(Adam, foreach=False)
     with stepping_together(optimizer):
         assert optimizer.param_groups[0]["foreach"] is False
