@@ -200,6 +200,7 @@ def test_pretraining_leaves_the_tasks_reward_out(trained, capsys):
     assert config.extrinsic_weight == 0.0
     assert config.directory == Path("runs/CartPole-v1/pretrain-ppo-revd-seed0")
     assert exit_code(["pretrain", "--task", "CartPole-v1", "--reward", "none"]) == 2
+    assert exit_code(["pretrain", "--task", "CartPole-v1", "--extrinsic-weight", "1"]) == 2
     assert "the bonus is all there is" in capsys.readouterr().err
 
 

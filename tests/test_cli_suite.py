@@ -42,6 +42,21 @@ def test_a_dry_run_starts_nothing(capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--jobs", "-1"], "jobs must be at least 0, got -1"),
+        (["--retries", "-1"], "retries must be at least 0, got -1"),
+        (["--seeds", "1", "1"], "two of the runs have the same output"),
+    ],
+)
+def test_a_dry_run_refuses_what_would_be_refused(flags, message, capsys):
+    with pytest.raises(SystemExit) as error:
+        cli.main(["suite", "smoke", "--dry-run", *flags])
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
 def test_flags_reach_the_launcher(monkeypatch, capsys):
     seen = []
     monkeypatch.setattr("revd.experiments.launcher.launch", fake_launch(seen))

@@ -63,6 +63,9 @@ class SuiteCommand:
             output=self.output,
             shard=parse_shard(self.shard),
         )
+        for name in ("jobs", "retries"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if self.dry_run:
             _list(console, runs)
         else:
@@ -122,6 +125,9 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def _list(console: Console, configs: list[TrainConfig]) -> None:
+    from revd.experiments.launcher import check_directories
+
+    check_directories(configs)
     for config in configs:
         print_line(console, config.command())
     steps = sum(config.steps for config in configs)

@@ -25,6 +25,7 @@ CONTENTS = {
 }
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/ALGO-REWARD-seedSEED)")
+_PRETRAIN_OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/pretrain-ALGO-REWARD-seedSEED)")
 _INIT = tyro.conf.arg(metavar="RUN", help_behavior_hint="(default: a fresh policy)")
 _SPARSE = tyro.conf.arg(metavar="P", help_behavior_hint="(default: nothing is hidden; without P, 0.9)")
 
@@ -130,6 +131,10 @@ class TrainCommand(TrainConfig):
 @dataclass(frozen=True, kw_only=True)
 class PretrainCommand(TrainCommand):
     """Train on the bonus alone; `revd train --init-from RUN` then fine-tunes the policy on the task's reward."""
+
+    output: Annotated[Path | None, _PRETRAIN_OUTPUT] = None
+    """Directory of the run; the same command goes on with a run that it finds there."""
+    extrinsic_weight: tyro.conf.Suppress[float] = 0.0
 
     def config(self) -> TrainConfig:
         """The same, without the task's own reward."""

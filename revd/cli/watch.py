@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Name of the film inside a run directory.
 FILM = "watch.gif"
+#: What a run leaves beside its model.zip if observations or rewards were normalised.
+NORMALIZATION = "normalization.safetensors"
 
 _RUN = tyro.conf.arg(metavar="RUN", name="run")
 _TASK = tyro.conf.arg(help_behavior_hint="(default: the run's)")
@@ -66,7 +68,14 @@ class WatchCommand:
         output.parent.mkdir(parents=True, exist_ok=True)
         with replacing(output) as temporary:
             save_film(film, temporary, fps=self.fps)
-        print_line(Console(), f"Film: {output} ({summary(episode)})")
+        console = Console()
+        if self.directory.is_file() and (folder / NORMALIZATION).exists():
+            print_line(
+                console,
+                f"{self.directory} was shown observations as they are. If it was trained on normalised ones, whose "
+                f"statistics are in {NORMALIZATION} beside it, watch the run: revd watch {folder}",
+            )
+        print_line(console, f"Film: {output} ({summary(episode, of_export=self.directory.is_file())})")
 
     def _episode(self) -> "WatchedEpisode":
         from revd.experiments.watch import watch, watch_export
@@ -93,9 +102,9 @@ class WatchCommand:
         )
 
 
-def summary(episode: "WatchedEpisode") -> str:
+def summary(episode: "WatchedEpisode", *, of_export: bool = False) -> str:
     """The episode in a few words."""
-    bonus = "no bonus, since the run has reward none"
+    bonus = "no bonus, of which a model.zip holds nothing" if of_export else "no bonus, since the run has reward none"
     if episode.bonus is not None:
         bonus = f"mean bonus {episode.bonus.mean():.3g}"
     return f"{len(episode.frames):,} steps, task reward {episode.rewards.sum():.2f}, {bonus}"

@@ -50,7 +50,7 @@ def register(task: Task) -> None:
         _import(package, task)
     try:
         gymnasium.spec(name)
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+    except gymnasium.error.Error as error:  # unknown, too old, or no id at all
         raise _unknown(task) from error
 
 

@@ -72,7 +72,7 @@ class TrainConfig:
     batch_norm: BatchNorm = "off"
     """BatchNorm after the convolutions of the paper's network: trained, always in eval mode, or left out."""
     weight: float = 0.1
-    """Weight of the bonus in the first rollout."""
+    """Weight of the bonus, before it shrinks."""
     decay: float = 1e-5
     """Fraction by which that weight shrinks, each rollout or each step."""
     decay_per: DecayPer = "rollout"
@@ -148,7 +148,7 @@ class TrainConfig:
         """What would make `other` another training than this one, in words; how it runs does not count."""
         names = [entry.name for entry in fields(TrainConfig) if entry.name not in _HOW_IT_RUNS]
         return [
-            f"{name} is {getattr(self, name)!r} there and {getattr(other, name)!r} here"
+            f"{name} is {_shown(getattr(self, name))} there and {_shown(getattr(other, name))} here"
             for name in names
             if getattr(self, name) != getattr(other, name)
         ]
@@ -218,6 +218,10 @@ _HOW_IT_RUNS = frozenset(
         "eval_episodes",
     }
 )  # fmt: skip
+
+
+def _shown(value: object) -> str:
+    return repr(str(value) if isinstance(value, Path) else value)
 
 
 def _words(value: object) -> list[str]:

@@ -49,7 +49,7 @@ def launch(
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     if retries < 0:
         raise ValueError(f"retries must be at least 0, got {retries}")
-    _check_directories(configs)
+    check_directories(configs)
     place = LocalBackend() if backend is None else backend
     watched = [WatchedRun(config, place, retries) for config in configs]
     with interrupt_on_termination(), _stopped_at_last(watched):
@@ -64,7 +64,8 @@ def launch(
             time.sleep(interval)
 
 
-def _check_directories(configs: Sequence[TrainConfig]) -> None:
+def check_directories(configs: Sequence[TrainConfig]) -> None:
+    """Raise an error unless every run has a directory of its own, in which no other training is."""
     seen: set[Path] = set()
     for config in configs:
         refuse_another_run(config)

@@ -116,8 +116,9 @@ def failure(error: BaseException, directory: RunDirectory) -> str:
     """Why a run broke off, and where it will go on, in one line."""
     why = f"the disk of {str(directory.path)!r} is full: {error}" if is_full_disk(error) else one_line(error)
     steps = directory.checkpoints.newest_steps
-    kept = "there is no checkpoint yet" if steps is None else f"the last checkpoint, after {steps:,} steps, is kept"
-    return f"{why}; {kept}: the same command goes on from there"
+    if steps is None:
+        return f"{why}; there is no checkpoint yet: the same command starts anew"
+    return f"{why}; the last checkpoint, after {steps:,} steps, is kept: the same command goes on from there"
 
 
 def prepare(config: TrainConfig) -> Training:

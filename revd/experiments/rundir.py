@@ -81,9 +81,13 @@ class RunDirectory:
         earlier = self.read_config()
         differences = [] if earlier is None else earlier.differences(config)
         if differences:
+            status = self.read_status()
+            ended = status is not None and status.state in ("failed", "interrupted")
+            empty = ended and self.checkpoints.newest_steps is None
             raise FileExistsError(
                 f"output {str(self.path)!r} already holds a run with other settings ({'; '.join(differences)}); "
                 "choose another directory with --output"
+                + (", or remove that one, in which nothing has been learnt yet" if empty else "")
             )
 
     @contextmanager
@@ -134,7 +138,8 @@ class RunDirectory:
         if earlier:
             sessions = earlier.get("resumed")
             resumed = [*(sessions if isinstance(sessions, list) else []), {"steps": steps, **described}]
-            described = {**earlier, "resumed": resumed, "error": None}
+            # What repeats the run is the last command: it may have asked for more steps.
+            described = {**earlier, "repeat": described["repeat"], "resumed": resumed, "error": None}
         write_json(self.config, {**config.to_dict(), "resolved": dict(resolved)})
         write_json(self.run, {**described, "state": "running"})
         self.write_status(Status(state="running", steps=steps, total_steps=config.steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from revd.names import unknown_name
@@ -45,8 +46,11 @@ def make_reward(
     return REWARDS[reward](observation_space, action_space, n_envs, **parameters)
 
 
-def check_parameters(reward: str | IntrinsicReward, parameters: dict[str, Any]) -> None:
-    """Raise the ValueError that `make_reward` would raise for a name or parameters, before spaces are known."""
+def check_parameters(reward: str | IntrinsicReward, parameters: dict[str, Any], *, besides: Sequence[str] = ()) -> None:
+    """Raise the ValueError that `make_reward` would raise for a name or parameters, before spaces are known.
+
+    `besides` are names that are valid where the parameters were given, though they are not the method's.
+    """
     if isinstance(reward, IntrinsicReward):
         if parameters:
             method = type(reward).__name__
@@ -54,7 +58,7 @@ def check_parameters(reward: str | IntrinsicReward, parameters: dict[str, Any]) 
         return
     if not isinstance(reward, str) or reward not in REWARDS:
         raise ValueError(unknown_name("reward", str(reward), REWARDS))
-    build_config(REWARDS[reward].config_type, REWARDS[reward].__name__, parameters)
+    build_config(REWARDS[reward].config_type, REWARDS[reward].__name__, parameters, besides=besides)
 
 
 def _check_instance(reward: IntrinsicReward, observation_space: Space, action_space: Space, n_envs: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar, get_args
 
@@ -84,12 +85,14 @@ class NeighborConfig(EmbeddingConfig):
 Config = TypeVar("Config", bound=RewardConfig)
 
 
-def build_config(config_type: type[Config], method: str, parameters: dict[str, Any]) -> Config:
-    """Make the method's config; a misspelt parameter is answered with the nearest valid ones."""
+def build_config(
+    config_type: type[Config], method: str, parameters: dict[str, Any], *, besides: Sequence[str] = ()
+) -> Config:
+    """Make the method's config; a misspelt parameter is answered with the nearest valid ones, or one of `besides`."""
     valid = [field.name for field in fields(config_type)]
     for name in parameters:
         if name not in valid:
-            raise ValueError(unknown_name(f"parameter of {method}", name, valid))
+            raise ValueError(unknown_name(f"parameter of {method}", name, [*valid, *besides]))
     # NumPy's scalars, as from a sweep over an array, become Python's: a config can be written as JSON.
     return config_type(
         **{name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}

@@ -29,8 +29,9 @@ class NeighborReward(EmbeddingReward):
         """Within a rollout of n_steps states each has n_steps - 1 others."""
         k = self.config.k
         if self.config.boundary == "rollout" and k > n_steps - 1:
+            fewer = f"k <= {n_steps - 1}, " if n_steps > 1 else ""
             raise ValueError(
-                f"k = {k} neighbours cannot be found in rollouts of n_steps = {n_steps}: use k <= {n_steps - 1}, "
+                f"k = {k} neighbours cannot be found in rollouts of n_steps = {n_steps}: use {fewer}"
                 f"n_steps >= {k + 1}, or boundary='episode'"
             )
 

@@ -60,10 +60,7 @@ def algorithm_parameters(
     for name in overrides:
         if name not in defaults:
             raise ValueError(unknown_name(f"parameter of {algo}", name, defaults, listed=40))
-        if _is_number(defaults[name]) and not _is_number(overrides[name]):
-            raise ValueError(
-                f"{name} of {algo} must be a number, as its default {defaults[name]}, got {overrides[name]!r}"
-            )
+        _check_parameter(f"{name} of {algo}", name, overrides[name], defaults[name])
     if algo in ROLLOUT_STEPS:
         defaults["n_steps"] = ROLLOUT_STEPS[algo]
     return {**defaults, **overrides}
@@ -132,6 +129,25 @@ def predict_arguments(model: OnPolicyAlgorithm, env: VecEnv) -> dict[str, Any]:
     from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 
     return {"action_masks": get_action_masks(env)} if is_masking_supported(env) else {}
+
+
+#: What SB3 would only stumble over in the middle of a training.
+_COUNTS = frozenset({"n_steps", "batch_size", "n_epochs", "stats_window_size"})
+_FRACTIONS = frozenset({"gamma", "gae_lambda"})
+_OPTIONAL = frozenset({"target_kl", "clip_range_vf"})
+
+
+def _check_parameter(what: str, name: str, value: object, default: object) -> None:
+    """Raise a ValueError for a hyperparameter that is not of its default's kind, or that no training can have."""
+    number = _is_number(value)
+    if _is_number(default) and not number:
+        raise ValueError(f"{what} must be a number, as its default {default}, got {value!r}")
+    if name in _COUNTS and not (isinstance(value, int) and value >= 1):
+        raise ValueError(f"{what} must be an integer of at least 1, got {value!r}")
+    if name in _FRACTIONS and not (isinstance(value, int | float) and 0 <= value <= 1):
+        raise ValueError(f"{what} must lie in [0, 1], got {value!r}")
+    if name in _OPTIONAL and default is None and not (value is None or number):
+        raise ValueError(f"{what} must be a number or null, got {value!r}")
 
 
 def _is_number(value: object) -> bool:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LARGEST_REWARD = 1e34
 #: Those that end with V(s_T) in the callback's locals.
 _LOOPS = (OnPolicyAlgorithm.collect_rollouts, FastOnPolicy.collect_rollouts)
+_OWN_PARAMETERS = ("weight", "decay", "decay_per", "extrinsic_weight", "verbose")
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
 
 
@@ -82,7 +83,7 @@ class IntrinsicRewardCallback(BaseCallback):
             reward.config = replace(reward.config, normalize=normalize)
         elif normalize != "none":
             params["normalize"] = normalize
-        check_parameters(reward, params)
+        check_parameters(reward, params, besides=_OWN_PARAMETERS)
         self.weight = weight
         self.decay = decay
         self.decay_per = decay_per

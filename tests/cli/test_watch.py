@@ -87,6 +87,14 @@ def test_wrong_use_is_one_line(arguments, message, capsys):
     assert not Path("nowhere").exists()
 
 
+def test_a_model_alone_says_what_it_does_without(capsys):
+    Path("run/normalization.safetensors").touch()
+    cli.main(["watch", "run/model.zip", "--trust", "--task", "CartPole-v1", "--steps", "2", "--output", "w.gif"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "watch the run: revd watch run" in said
+    assert "no bonus, of which a model.zip holds nothing" in said
+
+
 def test_a_run_without_a_checkpoint(capsys):
     shutil.rmtree("run/checkpoints")
     with pytest.raises(SystemExit):

@@ -75,6 +75,12 @@ def test_unknown_ids_get_the_nearest_of_gymnasium_and_of_ours(name, nearest):
         make_env(name)
 
 
+@pytest.mark.parametrize("name", ["CartPole", "cart pole", "CartPole-v1 ", "a/b/c-v0", "../x", "gymnasium:"])
+def test_what_is_no_id_is_an_unknown_task(name):
+    with pytest.raises(ValueError, match=f"unknown task '{name}'.* as in ale_py:"):
+        make_env(name)
+
+
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr("revd.envs.tasks.find_spec", lambda package: None)
     task = find_task("bullet/hopper")

@@ -90,7 +90,7 @@ def plain(values, volatile):
 
 def test_a_fault_before_the_first_update_leaves_no_checkpoint(config):
     PLAN.update(how="inf", at=3)
-    with pytest.raises(RunFailedError, match=r"at step 6 .*there is no checkpoint yet"):
+    with pytest.raises(RunFailedError, match=r"at step 6 .*there is no checkpoint yet: the same command starts anew"):
         train(config)
     assert RunDirectory(config.directory).checkpoints.newest() is None
 

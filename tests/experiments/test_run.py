@@ -10,7 +10,7 @@ from stable_baselines3 import PPO
 from revd.experiments import cores, observer, run
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.run import one_line, prepare, train
-from revd.experiments.rundir import RunDirectory
+from revd.experiments.rundir import RunDirectory, Status
 from revd.sb3 import IntrinsicRewardCallback
 
 SMALL = Parameters(n_steps=32, n_epochs=1)
@@ -152,9 +152,20 @@ def test_what_is_wrong_is_said_before_anything_is_written(config, change, messag
 def test_a_second_training_leaves_the_first_alone(config):
     train(config)
     before = (config.directory / "episodes.csv").read_text()
-    with pytest.raises(FileExistsError, match="already holds a run with other settings"):
+    with pytest.raises(FileExistsError, match=r"already holds a run with other settings .*with --output$"):
         train(replace(config, seed=9))
     assert (config.directory / "episodes.csv").read_text() == before
+
+
+@pytest.mark.parametrize(("state", "removable"), [("failed", True), ("interrupted", True), ("running", False)])
+def test_what_ended_before_it_learnt_anything_may_be_removed(config, state, removable):
+    directory = RunDirectory(config.directory)
+    directory.start(config, resolved={}, steps=0)
+    directory.write_status(Status(state=state, steps=0, total_steps=config.steps))
+    source = config.directory / "other"
+    with pytest.raises(FileExistsError, match=f"init_from is None there and '{source}' here") as error:
+        directory.open(replace(config, init_from=source))
+    assert str(error.value).endswith("nothing has been learnt yet") == removable
 
 
 @pytest.mark.parametrize(

@@ -228,8 +228,8 @@ def test_a_huge_successor_is_an_error_where_it_is_read(mode: str) -> None:
 def test_rollouts_too_short_for_k(name: str) -> None:
     reward = make(name, k=5)
     reward.check_rollout_length(6)
-    for n_steps in (5, 1):
-        with pytest.raises(ValueError, match=rf"k = 5 .* n_steps = {n_steps}: use k <= {n_steps - 1}, n_steps >= 6"):
+    for n_steps, use in ((5, "k <= 4, n_steps >= 6"), (1, "n_steps >= 6")):
+        with pytest.raises(ValueError, match=rf"k = 5 .* n_steps = {n_steps}: use {use}, or boundary"):
             reward.check_rollout_length(n_steps)
     before = copy.deepcopy(reward.state_dict())
     with pytest.raises(ValueError, match=r"boundary='episode'"):

@@ -154,7 +154,13 @@ def test_misspelt_parameter_names_the_nearest():
     ("parameters", "message"),
     [
         ({"n_steps": "many"}, "n_steps of ppo must be a number, as its default 2048, got 'many'"),
-        ({"n_steps": 0}, "cannot be built with"),
+        ({"n_steps": 0}, "n_steps of ppo must be an integer of at least 1, got 0"),
+        ({"n_epochs": -2}, "n_epochs of ppo must be an integer of at least 1, got -2"),
+        ({"batch_size": 6.5}, "batch_size of ppo must be an integer of at least 1, got 6.5"),
+        ({"stats_window_size": -1}, "stats_window_size of ppo must be an integer of at least 1"),
+        ({"gamma": 7}, r"gamma of ppo must lie in \[0, 1\], got 7"),
+        ({"target_kl": "abc"}, "target_kl of ppo must be a number or null, got 'abc'"),
+        ({"policy_kwargs": {"net_arch": "wide"}}, "cannot be built with"),
     ],
 )
 def test_impossible_values_are_value_errors(parameters, message):

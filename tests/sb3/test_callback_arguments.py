@@ -45,6 +45,7 @@ def test_too_many_neighbours_are_refused_before_the_first_step(method: str) -> N
     [
         ({"reward": "rvd"}, "unknown reward 'rvd'; did you mean 'revd'"),
         ({"alhpa": 0.5}, "unknown parameter of REVD 'alhpa'; did you mean 'alpha'"),
+        ({"wieght": 0.5}, "unknown parameter of REVD 'wieght'; did you mean 'weight'"),
         ({"reward": "re3", "alpha": 0.5}, "unknown parameter of RE3 'alpha'"),
         ({"alpha": 1.0}, r"alpha must be inside \(0, 1\), got 1.0"),
         ({"k": 0}, "k must be an integer of at least 1, got 0"),
