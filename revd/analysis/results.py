@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from revd.analysis.aggregate import Aggregate, aggregate
 from revd.analysis.curves import WINDOW, Curve, curve, step_grid
-from revd.analysis.groups import Selection, distinguish, in_order, select
+from revd.analysis.groups import Selection, distinguish, group_by, in_order, select
 from revd.analysis.runs import Run
 from revd.analysis.scores import Limits, Score, score_limits, score_matrices, score_runs
 
@@ -79,8 +79,18 @@ def _curve_notes(selection: Selection, curves: Curves) -> list[str]:
         for method in selection.methods:
             runs = selection.of(task, method)
             notes += [f"{_name(run)} {problem}" for run in runs if (problem := _problem(run))]
-            notes += _length_notes(task, method, [run for run in runs if drawable(run)], method in curves[task])
+            drawn = [run for run in runs if drawable(run)]
+            notes += [*_length_notes(task, method, drawn, method in curves[task]), *_repeated_seeds(drawn)]
     return notes
+
+
+def _repeated_seeds(runs: Sequence[Run]) -> list[str]:
+    return [
+        f"{_name(group[0])} is there {len(group)} times, each counted as a run of its own: deviations and intervals "
+        "are too small"
+        for group in group_by(runs, lambda run: run.seed).values()
+        if len(group) > 1
+    ]
 
 
 def _problem(run: Run) -> str | None:

@@ -39,6 +39,17 @@ def test_unfinished_runs_cut_their_method_and_are_told(tmp_path):
     )
 
 
+def test_a_seed_that_is_there_twice_is_told(tmp_path):
+    for name in ("a", "b"):
+        write_run(tmp_path / name, returns=[1] * 100)
+    write_run(tmp_path / "c", seed=2, returns=[2] * 100)
+    told = [note for note in notes_of(tmp_path) if "too small" in note]
+    assert told == [
+        "PPO on MountainCar-v0, seed 1, is there 2 times, each counted as a run of its own: deviations and intervals "
+        "are too small"
+    ]
+
+
 def test_failed_and_empty_runs_are_left_out_and_told(tmp_path):
     write_run(tmp_path / "a", returns=[1] * 100)
     write_run(tmp_path / "b", seed=2, returns=[2] * 2, state="failed")
