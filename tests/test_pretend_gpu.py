@@ -54,12 +54,35 @@ def test_the_two_sides_have_memory_of_their_own(gpu: PretendGpu) -> None:
         lambda far, near: far.__setitem__(far.long(), near),
         lambda far, near: nn.functional.linear(far, near[None]),
         lambda far, near: kernels.nothing[(1,)](near),
+        lambda far, near: torch.equal(far, near),
+        lambda far, near: near.sum().add_(far.sum()),
+        lambda far, near: torch.add(far.sum(), 1, out=near.sum()),
+        lambda far, near: torch.randn(3, device="cuda", generator=torch.Generator()),
     ],
-    ids=["a sum", "a stack of numbers", "rows", "indices", "a value", "a layer", "a kernel"],
+    ids=[
+        "a sum",
+        "a stack of numbers",
+        "rows",
+        "indices",
+        "a value",
+        "a layer",
+        "a kernel",
+        "a comparison",
+        "a number in place",
+        "a number as output",
+        "a generator",
+    ],
 )
 def test_they_do_not_meet(gpu: PretendGpu, work: Callable[[Tensor, Tensor], Any]) -> None:
     with pytest.raises(MixedError):
         work(torch.zeros(3, device="cuda"), torch.zeros(3))
+
+
+def test_what_is_made_of_numbers_is_the_hosts(gpu: PretendGpu) -> None:
+    far = torch.zeros(3, device="cuda")
+    assert torch.tensor([far[0], far[1]]).device == CPU
+    assert torch.as_tensor(far).device == CUDA
+    assert torch.zeros(3, device="meta").device.type == "meta"
 
 
 def test_arrays_are_of_the_host(gpu: PretendGpu) -> None:
@@ -80,6 +103,13 @@ def test_arrays_are_of_the_host(gpu: PretendGpu) -> None:
         (lambda far, near: near.to("cuda"), 1),
         (lambda far, near: far.copy_(near), 1),
         (lambda far, near: torch.tensor([1.0], device="cuda"), 1),
+        (lambda far, near: torch.tensor([far[0], far[1]]), 2),
+        (lambda far, near: torch.where(far > 0), 1),
+        (lambda far, near: far[[0, 1]], 1),
+        (lambda far, near: far[far.argmax()], 1),
+        (lambda far, near: f"{far.sum()}", 1),
+        (lambda far, near: far.__setitem__(far > 0, 1.0), 0),
+        (lambda far, near: far[1:].add_(near.sum()), 0),
         (lambda far, near: near.to("cuda", non_blocking=True), 0),
         (lambda far, near: near.copy_(far, non_blocking=True), 0),
         (lambda far, near: torch.where(far > 0, far * near.sum(), 0.0)[1:].sum(), 0),

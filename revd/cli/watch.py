@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 #: Name of the film inside a run directory.
 FILM = "watch.gif"
-#: What a run leaves beside its model.zip if observations or rewards were normalised.
-NORMALIZATION = "normalization.safetensors"
 
 _RUN = tyro.conf.arg(metavar="RUN", name="run")
 _TASK = tyro.conf.arg(help_behavior_hint="(default: the run's)")
@@ -54,6 +52,7 @@ class WatchCommand:
         from revd.analysis.film import Film
         from revd.analysis.filmfile import check_film, save_film
         from revd.atomicfile import replacing
+        from revd.experiments.rundir import RunDirectory
         from revd.sb3.faults import EnvironmentFault
 
         folder = self.directory.parent if self.directory.is_file() else self.directory
@@ -69,11 +68,12 @@ class WatchCommand:
         with replacing(output) as temporary:
             save_film(film, temporary, fps=self.fps)
         console = Console()
-        if self.directory.is_file() and (folder / NORMALIZATION).exists():
+        normalization = RunDirectory(folder).normalization
+        if self.directory.is_file() and normalization.exists():
             print_line(
                 console,
                 f"{self.directory} was shown observations as they are. If it was trained on normalised ones, whose "
-                f"statistics are in {NORMALIZATION} beside it, watch the run: revd watch {folder}",
+                f"statistics are in {normalization.name} beside it, watch the run: revd watch {folder}",
             )
         print_line(console, f"Film: {output} ({summary(episode, of_export=self.directory.is_file())})")
 

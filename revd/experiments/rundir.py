@@ -82,7 +82,7 @@ class RunDirectory:
         differences = [] if earlier is None else earlier.differences(config)
         if differences:
             status = self.read_status()
-            ended = status is not None and status.state in ("failed", "interrupted")
+            ended = status is not None and status.state in ("failed", "interrupted") and status.steps == 0
             empty = ended and self.checkpoints.newest_steps is None
             raise FileExistsError(
                 f"output {str(self.path)!r} already holds a run with other settings ({'; '.join(differences)}); "

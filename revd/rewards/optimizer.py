@@ -23,7 +23,8 @@ class AdamState(nn.Module):
     def optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
         """An Adam over `parameters` that reads and advances the buffers in place.
 
-        Counts of steps lie where the parameters are. On a GPU only torch's fused form does not ask for each of them.
+        Counts of steps lie where the parameters are. torch's usual form would ask a GPU for each of them, the fused
+        one does not.
         """
         parameters = list(parameters)
         if len(parameters) != self.size:

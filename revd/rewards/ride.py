@@ -146,7 +146,7 @@ class RIDE(EmbeddingReward):
         adam = self.adam.optimizer(self._trained(), self.config.learning_rate)
         sums: dict[str, float] = defaultdict(float)
         for batch in self._minibatches(len(actions)):
-            losses = self._losses(_select(observations, batch), actions[batch], _select(following, batch))
+            losses = self._losses(_select(observations, batch), _rows(actions, batch), _select(following, batch))
             together = torch.stack(list(losses.values()))
             # One number after the other would be waited for, on a GPU.
             numbers = dict(zip(losses, together.tolist(), strict=True))
@@ -178,8 +178,7 @@ class RIDE(EmbeddingReward):
         # In float64: sums of the largest squares leave float32, where all would count as duplicates from then on.
         mean = torch.where(found, distances.double(), 0.0).square().sum() / found.sum()
         followed = self.mean_square.lerp(mean.float(), 1 - self.config.momentum)
-        begun = torch.where(self.mean_square > 0, followed, mean.float())
-        self.mean_square.copy_(torch.where(found.any(), begun, self.mean_square))
+        self.mean_square.copy_(torch.where(self.mean_square > 0, followed, mean.float()))
 
     def _losses(self, observations: Observations, actions: Tensor, following: Observations) -> dict[str, Tensor]:
         with torch.set_grad_enabled(self.config.inverse):
@@ -192,10 +191,12 @@ class RIDE(EmbeddingReward):
         return losses
 
     def _minibatches(self, size: int) -> Iterator[Tensor]:
-        """Indices in an order that depends on the seed and the number of updates alone, so that resuming repeats it."""
+        """Indices, on the host, in an order that depends on the seed and the number of updates alone.
+
+        So resuming repeats it.
+        """
         generator = torch.Generator().manual_seed(self.config.seed + int(self.updates))
-        order = torch.randperm(size, generator=generator, device="cpu")
-        yield from order.to(self.device).split(self.config.batch_size)
+        yield from torch.randperm(size, generator=generator, device="cpu").split(self.config.batch_size)
 
     def _trained(self) -> list[nn.Parameter]:
         models = [self.forward_model, self.inverse_model, self.encoder if self.config.inverse else None]
@@ -217,4 +218,9 @@ def _check_losses(losses: dict[str, float]) -> None:
 
 
 def _select(observations: Observations, index: Tensor) -> Observations:
-    return map_observations(lambda values: values[index.to(values.device)], observations)
+    return map_observations(lambda values: _rows(values, index), observations)
+
+
+def _rows(values: Tensor, index: Tensor) -> Tensor:
+    """Some rows of a tensor, wherever it is; the host does not wait for its own numbers to arrive there."""
+    return values[index.to(values.device, non_blocking=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -37,7 +37,8 @@ class Options:
         require_choice("decay_per", self.decay_per, ("rollout", "step"))
         require_number("extrinsic_weight", self.extrinsic_weight)
         require_choice("normalize", self.normalize, ("none", "rms"))
-        check_parameters(self.reward, self._parameters())
+        own = [entry.name for entry in fields(self) if entry.name not in ("reward", "reward_params")]
+        check_parameters(self.reward, self._parameters(), besides=own)
 
     @property
     def method(self) -> str:

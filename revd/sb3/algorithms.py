@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -57,6 +58,7 @@ def algorithm_parameters(
     signature = inspect.signature(algorithm_class(algo)).parameters
     defaults = {name: entry.default for name, entry in signature.items() if name not in _SET_ELSEWHERE}
     defaults["policy"] = policy_name(algo, observation_space)
+    overrides = {name: value.item() if isinstance(value, np.generic) else value for name, value in overrides.items()}
     for name in overrides:
         if name not in defaults:
             raise ValueError(unknown_name(f"parameter of {algo}", name, defaults, listed=40))
@@ -131,8 +133,18 @@ def predict_arguments(model: OnPolicyAlgorithm, env: VecEnv) -> dict[str, Any]:
     return {"action_masks": get_action_masks(env)} if is_masking_supported(env) else {}
 
 
-#: What SB3 would only stumble over in the middle of a training.
-_COUNTS = frozenset({"n_steps", "batch_size", "n_epochs", "stats_window_size"})
+#: What SB3 and sb3-contrib would only stumble over in the middle of a training: the smallest of what is counted, …
+_COUNTS: Mapping[str, int] = {
+    "n_steps": 1,
+    "batch_size": 1,
+    "n_epochs": 1,
+    "n_critic_updates": 1,
+    "cg_max_steps": 1,
+    "line_search_max_iter": 1,
+    "sub_sampling_factor": 1,
+    "stats_window_size": 0,
+}
+#: … what lies between 0 and 1, and what is a number, a schedule, or nothing at all.
 _FRACTIONS = frozenset({"gamma", "gae_lambda"})
 _OPTIONAL = frozenset({"target_kl", "clip_range_vf"})
 
@@ -142,11 +154,11 @@ def _check_parameter(what: str, name: str, value: object, default: object) -> No
     number = _is_number(value)
     if _is_number(default) and not number:
         raise ValueError(f"{what} must be a number, as its default {default}, got {value!r}")
-    if name in _COUNTS and not (isinstance(value, int) and value >= 1):
-        raise ValueError(f"{what} must be an integer of at least 1, got {value!r}")
+    if name in _COUNTS and not (isinstance(value, int) and value >= _COUNTS[name]):
+        raise ValueError(f"{what} must be an integer of at least {_COUNTS[name]}, got {value!r}")
     if name in _FRACTIONS and not (isinstance(value, int | float) and 0 <= value <= 1):
         raise ValueError(f"{what} must lie in [0, 1], got {value!r}")
-    if name in _OPTIONAL and default is None and not (value is None or number):
+    if name in _OPTIONAL and not (value is None or number or callable(value)):
         raise ValueError(f"{what} must be a number or null, got {value!r}")
 
 

@@ -83,15 +83,21 @@ def test_an_interrupted_run_goes_on(config, rollouts):
 @pytest.mark.parametrize("then", [{"device": "cuda"}, {"device": "cuda", "trainer": "sb3"}, {"device": "cpu"}], ids=str)
 def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
     pytest.importorskip("triton", reason="Triton is not made for this system")
-    gpu = nullcontext if torch.cuda.is_available() else PretendGpu().present
-    if not torch.cuda.is_available():
-        monkeypatch.setattr("revd.sb3.fast.algorithm.CudaRecorder", lambda device: Replays())
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU, and this pretends one")
+    monkeypatch.setattr("revd.sb3.fast.algorithm.CudaRecorder", lambda device: Replays())
     config = replace(config, steps=8 * ROLLOUT)
-    with gpu():
+    first, second = PretendGpu(), PretendGpu()
+    first.generator = torch.tensor([7], dtype=torch.uint8)
+    with first.present():
         interrupted(replace(config, device="cuda"), 5 * ROLLOUT)
-    with nullcontext() if then["device"] == "cpu" else gpu():
+    written = json.loads((config.directory / "config.json").read_text())["resolved"]
+    assert (written["device"], written["algorithm"]) == ("cuda", "FastPPO")
+    with nullcontext() if then["device"] == "cpu" else second.present():
         train(replace(config, **then))
     assert_complete(config)
+    assert json.loads((config.directory / "run.json").read_text())["resumed"][0]["steps"] == 3 * ROLLOUT
+    assert torch.equal(second.generator, first.generator) == (then["device"] == "cuda")
 
 
 def test_interrupted_again_and_again(config):

@@ -157,11 +157,14 @@ def test_a_second_training_leaves_the_first_alone(config):
     assert (config.directory / "episodes.csv").read_text() == before
 
 
-@pytest.mark.parametrize(("state", "removable"), [("failed", True), ("interrupted", True), ("running", False)])
-def test_what_ended_before_it_learnt_anything_may_be_removed(config, state, removable):
+@pytest.mark.parametrize(
+    ("state", "steps", "removable"),
+    [("failed", 0, True), ("interrupted", 0, True), ("interrupted", 32, False), ("running", 0, False)],
+)
+def test_what_ended_before_it_learnt_anything_may_be_removed(config, state, steps, removable):
     directory = RunDirectory(config.directory)
     directory.start(config, resolved={}, steps=0)
-    directory.write_status(Status(state=state, steps=0, total_steps=config.steps))
+    directory.write_status(Status(state=state, steps=steps, total_steps=config.steps))
     source = config.directory / "other"
     with pytest.raises(FileExistsError, match=f"init_from is None there and '{source}' here") as error:
         directory.open(replace(config, init_from=source))

@@ -25,8 +25,9 @@ from tests.support.pretend_gpu import PretendGpu
 
 IMAGE = spaces.Box(0, 255, (1, 36, 36), np.uint8)
 #: Are the actions valid; are embeddings small enough; how many states are remembered; is the bonus finite; and all
-#: metrics at once. The sizes of samples are sent without waiting.
-EXPECTED_WAITS = 5
+#: metrics at once. RIDE embeds successors too, remembers three things, and sends what states see, for short episodes
+#: and for long ones.
+EXPECTED_WAITS = {"revd": 5, "re3": 5, "ride": 10}
 
 
 @pytest.fixture
@@ -35,13 +36,13 @@ def gpu() -> Iterator[PretendGpu]:
         yield found
 
 
-def images(seed: int) -> revd.Rollout:
-    """Observations and actions on the GPU, where a policy has left them; the ends of episodes are the host's."""
+def images(seed: int, place: str = "cuda") -> revd.Rollout:
+    """Observations and actions on the GPU, where a fast policy has left them; the ends of episodes are the host's."""
     rng = np.random.default_rng(seed)
-    frames = torch.as_tensor(rng.integers(0, 256, (13, 2, *IMAGE.shape)).astype(np.uint8), device="cuda")
+    frames = torch.as_tensor(rng.integers(0, 256, (13, 2, *IMAGE.shape)).astype(np.uint8), device=place)
     return revd.Rollout(
         observations=frames[:-1],
-        actions=torch.as_tensor(rng.integers(0, 4, (12, 2)), device="cuda"),
+        actions=torch.as_tensor(rng.integers(0, 4, (12, 2)), device=place),
         next_observations=frames[1:],
         dones=rng.random((12, 2)) < 0.2,
     )
@@ -51,27 +52,29 @@ def on_gpu(method: str, **parameters: Any) -> revd.IntrinsicReward:
     return revd.make_reward(method, IMAGE, DISCRETE, n_envs=2, k=3, embedding_size=4, **parameters).to("cuda")
 
 
-@pytest.mark.parametrize("method", ["revd", "re3"])
-def test_to_check_what_they_are_given_and_to_report_but_not_to_pay(gpu: PretendGpu, method: str) -> None:
+@pytest.mark.parametrize("method", EXPECTED_WAITS)
+def test_a_bonus_waits_for_checks_and_reports_alone(gpu: PretendGpu, method: str) -> None:
     reward = on_gpu(method)
     for seed in range(3):
         rollout = images(seed)
         gpu.waits.clear()
         assert reward.compute(rollout).device.type == "cuda"
-    assert reward.metrics()["unpaid"] == 0
-    assert 0 < len(gpu.waits) <= EXPECTED_WAITS, gpu.waits
+    assert method == "ride" or reward.metrics()["unpaid"] == 0
+    assert 0 < len(gpu.waits) <= EXPECTED_WAITS[method], gpu.waits
 
 
-def test_ride_waits_once_for_each_minibatch(gpu: PretendGpu) -> None:
+@pytest.mark.parametrize(("place", "sent"), [("cuda", 0), ("cpu", 2)])
+def test_ride_waits_once_for_each_minibatch(gpu: PretendGpu, place: str, sent: int) -> None:
+    """And, where frames are the host's, until those of before and after an action are sent."""
     waits = []
     for batch_size in (24, 4):
         reward = on_gpu("ride", batch_size=batch_size)
-        rollout = images(0)
+        rollout = images(0, place)
         reward.compute(rollout)
         gpu.waits.clear()
         assert reward.update(rollout).keys() == {"forward_loss", "inverse_loss"}
         waits.append(len(gpu.waits))
-    assert waits[1] - waits[0] == 24 / 4 - 24 / 24, gpu.waits
+    assert waits[1] - waits[0] == (1 + sent) * (24 / 4 - 24 / 24), gpu.waits
 
 
 @pytest.mark.parametrize("parameters", [{}, {"boundary": "episode"}, {"normalize": "rms"}], ids=str)

@@ -157,7 +157,7 @@ def test_misspelt_parameter_names_the_nearest():
         ({"n_steps": 0}, "n_steps of ppo must be an integer of at least 1, got 0"),
         ({"n_epochs": -2}, "n_epochs of ppo must be an integer of at least 1, got -2"),
         ({"batch_size": 6.5}, "batch_size of ppo must be an integer of at least 1, got 6.5"),
-        ({"stats_window_size": -1}, "stats_window_size of ppo must be an integer of at least 1"),
+        ({"stats_window_size": -1}, "stats_window_size of ppo must be an integer of at least 0"),
         ({"gamma": 7}, r"gamma of ppo must lie in \[0, 1\], got 7"),
         ({"target_kl": "abc"}, "target_kl of ppo must be a number or null, got 'abc'"),
         ({"policy_kwargs": {"net_arch": "wide"}}, "cannot be built with"),
@@ -166,6 +166,19 @@ def test_misspelt_parameter_names_the_nearest():
 def test_impossible_values_are_value_errors(parameters, message):
     with pytest.raises(ValueError, match=message):
         make_algorithm("ppo", make_vec_env("CartPole-v1", n_envs=2), seed=0, parameters=parameters)
+
+
+def test_numpys_numbers_and_schedules_are_taken():
+    env = make_vec_env("CartPole-v1", n_envs=2)
+    given = {"n_steps": np.int64(32), "batch_size": np.int32(8), "target_kl": np.float32(0.5)}
+    model = make_algorithm("ppo", env, seed=0, parameters={**given, "clip_range_vf": lambda left: 0.1 * left})
+    assert (model.n_steps, model.batch_size, model.target_kl) == (32, 8, 0.5)
+    assert model.clip_range_vf(0.5) == 0.05
+
+
+def test_counts_of_other_algorithms_are_checked():
+    with pytest.raises(ValueError, match=r"n_critic_updates of trpo must be an integer of at least 1, got 2\.5"):
+        make_algorithm("trpo", make_vec_env("CartPole-v1"), seed=0, parameters={"n_critic_updates": 2.5})
 
 
 def test_unsupported_action_space_is_a_value_error():

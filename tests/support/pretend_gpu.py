@@ -1,8 +1,9 @@
 """The rules of a GPU where there is none: what lies on it, what may meet, and what the host has to wait for.
 
 Everything is computed on the CPU, but torch says of tensors that they are on "cuda" where they would be, refuses to
-compute with tensors of both sides, and counts the waits of the host. Kernels of Triton run in its interpreter. Streams
-and graphs are not acted out.
+compute with tensors of both sides, and counts the waits of the host. Kernels of Triton run in its interpreter.
+
+It looks at what torch is asked for in Python. Streams and graphs are not acted out, and backward passes are not seen.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -23,8 +25,8 @@ from revd.functional.compiling import triton_works
 CUDA = torch.device("cuda", 0)
 CPU = torch.device("cpu")
 #: What asks for numbers, or for how many there are.
-ASKING = {"__bool__", "__float__", "__int__", "__index__", "__contains__", "item", "tolist", "equal", "allclose"}
-ASKING |= {"nonzero", "argwhere", "masked_select", "unique"}
+ASKING = {"__bool__", "__float__", "__int__", "__index__", "__contains__", "__format__", "__repr__", "item", "tolist"}
+ASKING |= {"equal", "allclose", "nonzero", "argwhere", "masked_select", "unique", "bincount", "repeat_interleave"}
 #: What does not even take single numbers of the host, as others do.
 STRICT = {"stack", "cat", "gather", "index_select", "index_copy_", "scatter_", "embedding"}
 #: What may see both sides.
@@ -41,6 +43,8 @@ class PretendGpu(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.waits: list[str] = []
+        #: The state of its random generator, which is saved and restored; numbers are drawn from the CPU's.
+        self.generator = torch.arange(16, dtype=torch.uint8)
         # By their addresses, which stay taken as long as they are kept here.
         self._memory: dict[int, torch.UntypedStorage] = {}
 
@@ -51,19 +55,20 @@ class PretendGpu(TorchFunctionMode):
         fakes = {
             "is_available": lambda: True,
             "device_count": lambda: 1,
-            "get_rng_state_all": lambda: [torch.get_rng_state()],
-            "set_rng_state": lambda state, device: torch.set_rng_state(state),
+            "get_rng_state_all": lambda: [self.generator],
+            "set_rng_state": lambda state, device: setattr(self, "generator", state),
             "get_device_capability": lambda device=None: (9, 0),
             "device": lambda device: nullcontext(),
             "Stream": lambda device=None: stream,
             "current_stream": lambda device=None: stream,
             "stream": lambda stream: nullcontext(),
         }
-        # torch looks at the type of a stream before it asks us.
+        # torch looks at the type of a stream before it asks us, and at the devices of gradients without asking.
         unrecorded = patch.object(Tensor, "record_stream", lambda tensor, stream: None)
+        grouped = patch.object(torch._C, "_group_tensors_by_device_and_dtype", self._grouped)
         triton_works.cache_clear()
         try:
-            with patch.multiple(torch.cuda, **fakes), unrecorded, _checked_launches(self), self:
+            with patch.multiple(torch.cuda, **fakes), unrecorded, grouped, _checked_launches(self), self:
                 yield self
         finally:
             triton_works.cache_clear()
@@ -105,15 +110,33 @@ class PretendGpu(TorchFunctionMode):
         given = _tensors((args, kwargs))
         self._check(name, args, kwargs, given)
         on_gpu = any(map(self.holds, given)) if asked is None else torch.device(asked).type == "cuda"
-        result = function(*args, **kwargs)
+        if on_gpu and kwargs.get("generator") is not None:
+            raise MixedError(f"{name} on the GPU was given a generator of the host")
         if name in ("tensor", "as_tensor"):
-            return self._moved(result, CUDA if on_gpu else CPU)
+            return self._converted(function, args, kwargs, asked)
+        if asked is not None:
+            kwargs["device"] = CPU if on_gpu else asked
+        result = function(*args, **kwargs)
         # What was changed in place is given back, and stays where it is.
         known = {tensor.untyped_storage()._cdata for tensor in given}
         for tensor in _tensors(result) if on_gpu else ():
             if tensor.untyped_storage()._cdata not in known:
                 self._put(tensor)
         return result
+
+    def _converted(self, function: Any, args: Any, kwargs: dict[str, Any], asked: Any) -> Any:
+        """A tensor of one, or of numbers, each of which is asked for if it is the GPU's."""
+        result = function(*args, **kwargs)
+        if isinstance(args[0], Tensor):
+            result = self._beside(args[0], result)
+        else:
+            self.waits += ["tensor"] * sum(map(self.holds, _tensors(args[0])))
+        return result if asked is None else self._moved(result, asked)
+
+    def _grouped(self, lists: Any, with_indices: bool, group: Any = torch._C._group_tensors_by_device_and_dtype) -> Any:
+        found = group(lists, with_indices)
+        on_gpu = any(map(self.holds, _tensors(lists)))
+        return {(CUDA if on_gpu else device, dtype): parts for (device, dtype), parts in found.items()}
 
     def _attribute(self, getter: Any, tensor: Tensor) -> Any:
         # `is_cuda` is left alone: by it our kernels tell a GPU from the interpreter.
@@ -158,26 +181,39 @@ class PretendGpu(TorchFunctionMode):
             return
         if name in ("numpy", "__array__"):
             raise TypeError("can't convert a tensor on a GPU to numpy")
-        if name in ASKING:
+        if name in ASKING or (name == "where" and len(args) == 1):
             self.waits.append(name)
-        elif name in ("__getitem__", "__setitem__"):
+        if name in ("__getitem__", "__setitem__"):
             self._check_index(name, *args)
         elif name == "copy_" and here and not (kwargs.get("non_blocking") or True in args[2:]):
             self.waits.append(name)
         elif name not in MOVING and any(tensor.ndim > 0 or name in STRICT for tensor in here):
             raise MixedError(f"{name} was given tensors of the GPU and of the host")
+        elif name not in MOVING and any(tensor is target for target in _changed(name, args, kwargs) for tensor in here):
+            raise MixedError(f"{name} would write what the GPU has computed to the host")
 
     def _check_index(self, name: str, target: Tensor, index: Any, value: Any = None) -> None:
-        indices = _tensors(index)
+        parts = index if isinstance(index, tuple) else (index,)
+        indices = _tensors(parts)
         if not self.holds(target) and any(map(self.holds, indices)):
             raise MixedError(f"{name} of the host was given indices of the GPU")
-        # The True of a mask are counted, and indices of the host are sent.
-        if any(part.dtype == torch.bool or not self.holds(part) for part in indices):
+        # The True of a mask are counted, unless all become one number; single indices are asked for; those of the host
+        # are sent.
+        filled = name == "__setitem__" and not isinstance(value, Tensor)
+        if any((part.dtype == torch.bool and not filled) or part.ndim == 0 or not self.holds(part) for part in indices):
+            self.waits.append(name)
+        if any(isinstance(part, list | np.ndarray) for part in parts):
             self.waits.append(name)
         if isinstance(value, Tensor) and value.ndim > 0 and self.holds(value) != self.holds(target):
             if indices:
                 raise MixedError(f"{name} was given a value from the other side")
             self.waits.append(name)
+
+
+def _changed(name: str, args: Any, kwargs: dict[str, Any]) -> list[Any]:
+    """What a function writes to, if it is told."""
+    in_place = (name.endswith("_") and not name.endswith("__")) or (name.startswith("__i") and name != "__index__")
+    return [*args[: int(in_place)], kwargs.get("out")]
 
 
 def _tensors(values: Any) -> list[Tensor]:

@@ -37,7 +37,7 @@ def state_tensors(optimizer: Optimizer) -> list[Tensor]:
 def stepping_together(optimizer: Optimizer) -> Iterator[None]:
     """Within it, an optimiser steps all parameters in one call where it can: the same numbers in less of Python.
 
-    torch does that by itself on a GPU, but not on a CPU; of others than these it rounds differently.
+    torch does that by itself on a GPU, but not on a CPU. Others, as NAdam, would round differently.
     """
     kept = [dict(group) for group in optimizer.param_groups]
     for group in optimizer.param_groups if type(optimizer) in (Adam, AdamW, RMSprop, SGD) else ():
