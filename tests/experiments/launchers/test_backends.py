@@ -135,6 +135,6 @@ def test_the_real_worker_trains_and_goes_on(tmp_path, open_backend):
     assert directory.model.exists()
     assert directory.read_config() == longer, "also where it was trained elsewhere"
     told = json.loads(directory.run.read_text())
-    assert told["repeat"] == config.command()
+    assert told["repeat"] == longer.command(), "the longer run, and where it was asked for"
     assert [session["steps"] for session in told["resumed"]] == [64]
     assert directory.progress.read_text().count("\n") == 3
