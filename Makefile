@@ -21,7 +21,7 @@ help:
 	$(PYTHON) -m venv .venv
 
 .venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP) -e ".[plots]"
+	$(PIP) -e ".[cli,plots]"
 	@touch $@
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python

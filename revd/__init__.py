@@ -32,7 +32,7 @@ _HOMES = {
     "revd.rollout": ("Rollout",),
 }
 #: Packages that `import revd` offers as attributes; they load a framework, so `from revd import *` leaves them out.
-_PACKAGES = ("rllib",)
+_PACKAGES = ("rllib", "sb3")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
