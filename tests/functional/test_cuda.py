@@ -79,6 +79,7 @@ def test_most_rows_of_a_walk_are_proven(d):
     assert int(found.unproven) < 200
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events at the end of each cycle:UserWarning")
 def test_a_small_batch_is_three_launches_and_fits_into_a_graph():
     x, y = torch.randn(10, 256, 128, device="cuda"), torch.randn(10, 256, 128, device="cuda")
     revd.episode_distances(x, y, k=5)
