@@ -180,6 +180,24 @@ def test_a_holder_that_was_taken_over_learns_so_and_stays_quiet(tmp_path):
         held.check()
 
 
+def test_what_is_let_go_of_is_held_no_longer(tmp_path):
+    with lease(tmp_path) as held:
+        pass
+    with pytest.raises(LeaseLostError, match="is now held by"):
+        held.check()
+
+
+def test_another_owners_lease_of_the_same_number_is_not_ones_own(tmp_path):
+    """As on a network disk that was restored: the name is there, but others stand in it."""
+    path = tmp_path / ".lease-1"
+    with lease(tmp_path) as held:
+        owner = Owner.from_json(path.read_text())
+        path.write_text(json.dumps(asdict(replace(owner, token="another"))))
+        with pytest.raises(LeaseLostError, match=rf"is now held by process {os.getpid()} on "):
+            held.check()
+    assert names(tmp_path) == [".lease-1"], "it is not let go of for them"
+
+
 def test_of_many_takers_one_wins(tmp_path):
     """Again and again, all at the same moment, from a lease whose holder is dead."""
     for round_ in range(20):

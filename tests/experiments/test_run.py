@@ -12,6 +12,7 @@ from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.run import one_line, prepare, train
 from revd.experiments.rundir import RunDirectory, Status
 from revd.sb3 import IntrinsicRewardCallback
+from revd.sb3.training import SEED_STRIDE, Training
 
 SMALL = Parameters(n_steps=32, n_epochs=1)
 
@@ -99,6 +100,38 @@ def test_settings_reach_the_callback_and_the_environment(config):
     assert callback.extrinsic_weight == 0.5
     env = training.model.get_env()
     assert (env.norm_reward, env.norm_obs, env.gamma) == (True, False, 0.9)
+
+
+@pytest.mark.parametrize("sessions", [0, 1, 3])
+def test_evaluations_begin_where_no_training_episode_does(config, sessions):
+    training = prepare(replace(config, n_envs=10, normalize="none", eval_every=64, seed=7))
+    env = training.model.get_env()
+    if sessions:
+        env.seed(7 + SEED_STRIDE * sessions)
+    evaluated, trained = training.evaluation_env.reset(), env.reset()
+    assert (evaluated.shape, trained.shape) == ((1, 4), (10, 4))
+    assert not (trained == evaluated).all(axis=1).any()
+    training.evaluation_env.seed(7 + 3)
+    env.seed(7)
+    assert (env.reset() == training.evaluation_env.reset()).all(axis=1).tolist() == [index == 3 for index in range(10)]
+    training.close()
+
+
+def test_the_old_model_stays_whole_while_the_new_one_is_written(config, monkeypatch):
+    train(replace(config, steps=64))
+    model = config.directory / "model.zip"
+    before = model.read_bytes()
+
+    def killed_half_way(training, path):
+        path.write_bytes(before[:100])
+        assert model.read_bytes() == before
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "save_model", killed_half_way)
+    with pytest.raises(KeyboardInterrupt):
+        train(config)
+    assert model.read_bytes() == before
+    assert [path.name for path in config.directory.glob("*model.zip")] == ["model.zip"]
 
 
 def test_without_a_bonus_nothing_of_one_is_kept(config):
