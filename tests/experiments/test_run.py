@@ -61,10 +61,12 @@ def test_what_is_saved_can_be_loaded(config):
 
 
 def test_logs_hold_the_bonus_and_the_tasks_own_returns(config):
-    directory = train(replace(config, normalize="both"))
+    seen = []
+    directory = train(replace(config, normalize="both"), report=seen.append)
     progress = read_rows(directory / "progress.csv")
     assert [int(row["time/total_timesteps"]) for row in progress] == [64, 128, 192]
-    assert float(progress[-1]["exploration/bonus_mean"]) > 0
+    assert [float(row["exploration/bonus_share"]) for row in progress] == [report.bonus_share for report in seen]
+    assert [float(row["exploration/bonus_mean"]) > 0 for row in progress] == [False, True, True]
     episodes = read_rows(directory / "episodes.csv")
     assert all(float(row["return"]) == int(row["length"]) for row in episodes), "CartPole pays 1 a step"
     returns = [float(row["return"]) for row in episodes]
@@ -221,7 +223,9 @@ def test_a_broken_training_says_so_and_passes_the_error_on(config, raised, state
     status = RunDirectory(config.directory).read_status()
     assert (status.state, status.error, status.steps) == (state, said, 128)
     assert not (config.directory / "model.zip").exists()
-    assert read_rows(config.directory / "episodes.csv")
+    steps = [int(row["steps"]) for row in read_rows(config.directory / "episodes.csv")]
+    assert steps == sorted(steps)
+    assert 64 < steps[-1] <= 128
     described = json.loads((config.directory / "run.json").read_text())
     assert any(line.strip() == "raise raised" for line in described["traceback"])
 

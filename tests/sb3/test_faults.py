@@ -75,7 +75,7 @@ class Broken(Clocks):
 
     def receive(self, group):
         observations = super().receive(group)
-        rewards, dones, infos = self._outcomes[group]
+        rewards, _, infos = self._outcomes[group]
         if group == 1 and self._time[3] == 7:  # the end of an episode
             values = {"observation": observations[1], "reward": rewards[1:2]}
             values.get(self.part, infos[1]["terminal_observation"])[:1] = np.nan
@@ -90,14 +90,13 @@ def test_faults_in_the_second_group_are_those_of_its_environments(part, by_group
     env.reset()
     actions = np.zeros(5, np.int64)
 
-    def step():
-        if not by_group:
-            return env.step(actions)
+    def step_groups():
         for group, envs in enumerate(env.groups):
             env.send(group, actions[envs])
             env.receive(group)
             env.outcome(group)
 
+    step = step_groups if by_group else lambda: env.step(actions)
     for _ in range(6):
         step()
     said = {"observation": "gave an obs", "reward": "gave the reward nan", "episode": "ended an episode with 1 of 3"}
