@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from stable_baselines3 import PPO
 
 from revd import cli
 from revd.cli.train import CONTENTS
@@ -93,15 +94,16 @@ def test_train_end_to_end(capsys):
     assert any(line.startswith("128 of 128 steps  return ") for line in lines)
     assert "Done. In here:" in lines
     assert re.search(r"^[\d,]+ steps/s: .*update \d+%", lines[lines.index("Done. In here:") - 1])
-    for name in CONTENTS:
-        assert Path("here", name).exists()
-        assert any(line.split()[:1] == [name] for line in lines)
+    listed = [line.split()[0] for line in lines[lines.index("Done. In here:") + 1 :] if line.strip()]
+    assert listed == [name for name in CONTENTS if Path("here", name).exists()] == list(CONTENTS)
+    assert PPO.load("here/model.zip", device="cpu").num_timesteps == 128
 
 
 def test_train_without_progress(capsys):
     cli.main(["train", *SHORT, "--no-progress"])
     assert "128 of 128" not in capsys.readouterr().out
-    assert Path("runs/CartPole-v1/ppo-revd-seed0/model.zip").exists()
+    status = RunDirectory(Path("runs/CartPole-v1/ppo-revd-seed0")).read_status()
+    assert (status.state, status.steps) == ("finished", 128)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def test_demo_reports_failed_runs_and_shows_the_others(monkeypatch, capsys):
     text = capsys.readouterr().out
     assert "failed: mine/ppo-none-seed2: ValueError: no (see its log.txt)" in text
     assert "1 of 1" in text
-    assert Path("mine/learning-curve.png").exists()
+    assert Path("mine/learning-curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_demo_in_which_all_fail_draws_nothing(monkeypatch):

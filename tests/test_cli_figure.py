@@ -57,7 +57,9 @@ def test_report_end_to_end(capsys, monkeypatch):
     cli.main(["report", "runs", "--output", "new/here.md"])
     assert capsys.readouterr().out == "new/here.md: 2 runs, 1 figure in new/here-figures\n"
     assert Path("new/here.md").read_text().startswith("# Report")
-    assert Path("new/here-figures/gymnasium-algorithms.png").is_file()
+    assert Path("new/here.md").read_text().count("](here-figures/gymnasium-algorithms.png)") == 1
+    drawn = Path("new/here-figures/gymnasium-algorithms.png").read_text().split("\n")
+    assert {"PPO", "MountainCar-v0", "environment steps"} <= set(drawn)
 
 
 @pytest.mark.parametrize("command", ["figure", "report"])

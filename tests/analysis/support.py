@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+from matplotlib.legend import Legend
 
 from revd.analysis.runs import Episodes
 
@@ -57,8 +58,11 @@ def write_suite(folder, tasks, methods, *, seeds=3, steps=100_000, episodes=400,
 
 
 def fake_save(figure, path):
-    """Instead of `save_figure` where only the file's being there matters: drawing takes seconds."""
-    path.touch()
+    """Instead of `save_figure`, for drawing takes seconds: writes what the figure's legends and axes are called."""
+    names = [text.get_text() for legend in figure.findobj(Legend) for text in legend.get_texts()]
+    for axes in figure.axes:
+        names += [axes.get_title(), axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()]
+    path.write_text("\n".join(filter(None, names)))
     return path
 
 

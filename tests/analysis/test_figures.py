@@ -105,4 +105,6 @@ def test_names_with_dollar_signs_are_no_formulas(tmp_path):
     axes.plot([0, 1], label="$\\nowhere$")
     axes.set_title("$\\frac$")
     axes.legend()
-    assert save_figure(figure, tmp_path / "names.png").is_file()
+    save_figure(figure, tmp_path / "names.png")
+    texts = [axes.title, *axes.get_legend().get_texts()]
+    assert [(text.get_text(), text.get_parse_math()) for text in texts] == [("$\\frac$", False), ("$\\nowhere$", False)]

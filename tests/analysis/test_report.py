@@ -52,7 +52,11 @@ def test_final_returns(page):
 def test_links_lead_to_files(page):
     links = re.findall(r"\]\(([^)]+)\)", page.read_text())
     assert len([name for name in links if name.endswith(".png")]) == 3
-    assert all((page.parent / name).is_file() for name in links)
+    texts = {name: (page.parent / name).read_text() for name in links if not name.endswith(".pdf")}
+    assert all("PPO" in text for name, text in texts.items() if name.endswith(".csv"))
+    curves = [set(text.split("\n")) for text in texts.values() if "environment steps" in text]
+    shown = [{"PPO", "PPO+REVD", "MountainCar-v0"}, {"PPO", "CartPole-v1"}]
+    assert [names - {"environment steps", "episode return"} for names in curves] == shown
     assert not any(name.startswith("/") for name in links)
 
 

@@ -34,9 +34,9 @@ def test_the_table_shows_that_spreading_wins_with_spread_only(capsys):
     assert spreading[1] < lingering[1]
     assert "Paid more with L: spreading. Paid more without L: lingering." in text
     assert "k = 3, eps = 0.0001, alpha = 0.5" in text
-    for suffix in ("png", "pdf"):
+    for suffix, start in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
         assert f"Figure: runs/example/example.{suffix}" in text
-        assert Path(f"runs/example/example.{suffix}").exists()
+        assert Path(f"runs/example/example.{suffix}").read_bytes().startswith(start)
 
 
 def test_flags_reach_the_example(capsys):
@@ -44,7 +44,7 @@ def test_flags_reach_the_example(capsys):
     text = run("--radius", "0.01", "--output", "here", capsys=capsys)
     assert "Paid more with L: lingering. Paid more without L: lingering." in text
     assert row(text, "spreading") == row(plain, "spreading")
-    assert Path("here/example.png").exists()
+    assert Path("here/example.png").read_bytes() != Path("runs/example/example.png").read_bytes()
     assert row(run("--seed", "1", capsys=capsys), "spreading") != row(plain, "spreading")
 
 

@@ -1,4 +1,6 @@
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +16,10 @@ def sixteen_cores(monkeypatch):
     monkeypatch.setattr(cores, "available_cores", lambda: 16)
 
 
-def test_there_is_a_core():
-    assert available_cores() >= 1
+def test_the_cores_are_those_that_the_system_lets_us_use():
+    status = Path("/proc/self/status").read_text()
+    mask = re.search(r"^Cpus_allowed:\s*([0-9a-f,]+)$", status, re.MULTILINE)[1]
+    assert available_cores() == int(mask.replace(",", ""), 16).bit_count()
 
 
 def test_without_affinities_all_cores_count(monkeypatch):

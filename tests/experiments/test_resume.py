@@ -2,16 +2,20 @@
 
 import csv
 import json
+import os
+import re
 import subprocess
 import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from revd import cli
+from revd.experiments import run
 from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.lease import LeaseLostError
@@ -66,6 +70,31 @@ def interrupted(config, after):
 
     with pytest.raises(KeyboardInterrupt):
         train(config, report=report)
+
+
+def test_rows_are_on_disk_before_the_checkpoint_that_stands_for_them(config, monkeypatch):
+    """A power cut keeps of a file what it held when it was last flushed to disk."""
+    on_disk, at_checkpoints = {}, []
+    flush = os.fsync
+
+    def fsync(descriptor):
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        final = re.sub(r"^\.\d+\.", "", path.name)
+        if final.startswith("steps-"):
+            at_checkpoints.append((int(Path(final).stem.removeprefix("steps-")), dict(on_disk)))
+        elif final.endswith(".csv"):
+            on_disk[final] = path.read_text()
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    train(replace(config, eval_every=3 * ROLLOUT, steps=12 * ROLLOUT))
+    assert [steps for steps, _ in at_checkpoints] == [3 * ROLLOUT, 6 * ROLLOUT, 9 * ROLLOUT, 12 * ROLLOUT]
+    columns = {"progress.csv": "time/total_timesteps", "episodes.csv": "steps", "evaluations.csv": "steps"}
+    for steps, files in at_checkpoints:
+        for name, column in columns.items():
+            due = [row[column] for row in read(config.directory / name) if int(row[column]) <= steps]
+            kept = [row[column] for row in csv.DictReader(files[name].splitlines())]
+            assert kept == due, (name, steps)
 
 
 @pytest.mark.parametrize("rollouts", [1, 3, 5, 19])
@@ -328,8 +357,36 @@ def test_another_normalisation_than_the_sources_is_refused(config, tmp_path):
     assert not config.directory.exists()
 
 
+def meanwhile(monkeypatch, happens):
+    """Let something happen after a training's first look at its directory, while it builds its environments."""
+    prepare = run.prepare
+
+    def slow(config):
+        monkeypatch.setattr(run, "prepare", prepare)
+        happens()
+        return prepare(config)
+
+    monkeypatch.setattr(run, "prepare", slow)
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and "lease" not in path.name}
+
+
 def test_a_run_that_another_process_finished_meanwhile_is_left_alone(config, monkeypatch):
-    answers = iter([False, True])
-    monkeypatch.setattr(RunDirectory, "is_finished", lambda directory, steps: next(answers))
-    assert train(config) == config.directory
-    assert not (config.directory / "config.json").exists()
+    short = replace(config, steps=2 * ROLLOUT)
+    after = []
+    meanwhile(monkeypatch, lambda: after.append(contents(train(short))))
+    assert train(short) == config.directory
+    assert after == [contents(config.directory)]
+
+
+def test_another_run_that_has_begun_there_meanwhile_is_left_alone(config, monkeypatch):
+    other = replace(config, seed=9)
+    meanwhile(monkeypatch, lambda: interrupted(other, 4 * ROLLOUT))
+    with pytest.raises(FileExistsError, match=r"already holds a run with other settings \(seed is 9 there and 0 here"):
+        train(config)
+    directory = RunDirectory(config.directory)
+    assert (directory.read_config(), directory.read_status().state) == (other, "interrupted")
+    train(other)
+    assert_complete(other)

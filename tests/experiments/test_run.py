@@ -12,6 +12,7 @@ from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.run import one_line, prepare, train
 from revd.experiments.rundir import RunDirectory, Status
 from revd.sb3 import IntrinsicRewardCallback
+from revd.sb3.training import SEED_STRIDE, Training
 
 SMALL = Parameters(n_steps=32, n_epochs=1)
 
@@ -60,10 +61,12 @@ def test_what_is_saved_can_be_loaded(config):
 
 
 def test_logs_hold_the_bonus_and_the_tasks_own_returns(config):
-    directory = train(replace(config, normalize="both"))
+    seen = []
+    directory = train(replace(config, normalize="both"), report=seen.append)
     progress = read_rows(directory / "progress.csv")
     assert [int(row["time/total_timesteps"]) for row in progress] == [64, 128, 192]
-    assert float(progress[-1]["exploration/bonus_mean"]) > 0
+    assert [float(row["exploration/bonus_share"]) for row in progress] == [report.bonus_share for report in seen]
+    assert [float(row["exploration/bonus_mean"]) > 0 for row in progress] == [False, True, True]
     episodes = read_rows(directory / "episodes.csv")
     assert all(float(row["return"]) == int(row["length"]) for row in episodes), "CartPole pays 1 a step"
     returns = [float(row["return"]) for row in episodes]
@@ -99,6 +102,38 @@ def test_settings_reach_the_callback_and_the_environment(config):
     assert callback.extrinsic_weight == 0.5
     env = training.model.get_env()
     assert (env.norm_reward, env.norm_obs, env.gamma) == (True, False, 0.9)
+
+
+@pytest.mark.parametrize("sessions", [0, 1, 3])
+def test_evaluations_begin_where_no_training_episode_does(config, sessions):
+    training = prepare(replace(config, n_envs=10, normalize="none", eval_every=64, seed=7))
+    env = training.model.get_env()
+    if sessions:
+        env.seed(7 + SEED_STRIDE * sessions)
+    evaluated, trained = training.evaluation_env.reset(), env.reset()
+    assert (evaluated.shape, trained.shape) == ((1, 4), (10, 4))
+    assert not (trained == evaluated).all(axis=1).any()
+    training.evaluation_env.seed(7 + 3)
+    env.seed(7)
+    assert (env.reset() == training.evaluation_env.reset()).all(axis=1).tolist() == [index == 3 for index in range(10)]
+    training.close()
+
+
+def test_the_old_model_stays_whole_while_the_new_one_is_written(config, monkeypatch):
+    train(replace(config, steps=64))
+    model = config.directory / "model.zip"
+    before = model.read_bytes()
+
+    def killed_half_way(training, path):
+        path.write_bytes(before[:100])
+        assert model.read_bytes() == before
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "save_model", killed_half_way)
+    with pytest.raises(KeyboardInterrupt):
+        train(config)
+    assert model.read_bytes() == before
+    assert [path.name for path in config.directory.glob("*model.zip")] == ["model.zip"]
 
 
 def test_without_a_bonus_nothing_of_one_is_kept(config):
@@ -188,7 +223,9 @@ def test_a_broken_training_says_so_and_passes_the_error_on(config, raised, state
     status = RunDirectory(config.directory).read_status()
     assert (status.state, status.error, status.steps) == (state, said, 128)
     assert not (config.directory / "model.zip").exists()
-    assert read_rows(config.directory / "episodes.csv")
+    steps = [int(row["steps"]) for row in read_rows(config.directory / "episodes.csv")]
+    assert steps == sorted(steps)
+    assert 64 < steps[-1] <= 128
     described = json.loads((config.directory / "run.json").read_text())
     assert any(line.strip() == "raise raised" for line in described["traceback"])
 

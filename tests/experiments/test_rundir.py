@@ -1,6 +1,7 @@
 import json
 import subprocess
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from revd.experiments.rundir import (
     describe_software,
     write_json,
 )
+from tests.experiments.test_config import FULL
 
 CONFIG = TrainConfig(task="CartPole-v1", steps=100)
 
@@ -58,10 +60,36 @@ def test_another_training_is_refused(run):
     assert run.config.read_text() == before
 
 
-def test_the_same_training_is_let_in_however_it_runs(run):
-    how = {"steps": 200, "threads": 2, "emulator_threads": 2, "device": "cpu", "trainer": "fast", "output": run.path}
-    RunDirectory(run.path).open(replace(CONFIG, **how))
-    assert run.read_config() == CONFIG
+#: May differ between two sessions of one run. Whoever adds a field to the config decides whether it belongs here.
+HOW_IT_RUNS = (
+    "output", "steps", "device", "trainer", "threads", "emulator_threads", "checkpoint_every", "eval_every",
+    "eval_episodes",
+)  # fmt: skip
+#: Where the default does not go with the rest of `FULL`, and for what has none.
+OTHER = {"task": "CartPole-v1", "init_from": Path("a third/run")}
+
+
+def changed(name):
+    """`FULL`, in which nothing has its default, with another value of one field."""
+    value = OTHER.get(name, getattr(TrainConfig(task="CartPole-v1"), name))
+    assert value != getattr(FULL, name)
+    return replace(FULL, **{name: value})
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in fields(TrainConfig) if entry.name not in HOW_IT_RUNS])
+def test_every_setting_of_a_training_must_be_as_before(tmp_path, name):
+    directory = RunDirectory(tmp_path / "run")
+    directory.start(FULL, resolved={}, steps=0)
+    with pytest.raises(FileExistsError, match=rf"other settings \({name} is [^;]* there and [^;]* here\); choose"):
+        directory.open(changed(name))
+
+
+@pytest.mark.parametrize("name", HOW_IT_RUNS)
+def test_how_a_training_runs_may_change(tmp_path, name):
+    directory = RunDirectory(tmp_path / "run")
+    directory.start(FULL, resolved={}, steps=0)
+    directory.open(changed(name))
+    assert directory.read_config() == FULL
 
 
 def test_finished_means_finished_after_enough_steps(run):
@@ -150,7 +178,8 @@ def test_json_is_strict(tmp_path):
 
 
 def git(*words):
-    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y.z", *words], check=True, capture_output=True)
+    command = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_the_working_tree_is_described(tmp_path, monkeypatch):
@@ -162,7 +191,7 @@ def test_the_working_tree_is_described(tmp_path, monkeypatch):
     assert describe_software()["git"] == {"commit": None}
     git("add", "file")
     git("commit", "-m", "first")
-    assert len(describe_software()["git"]["commit"]) == 40
+    assert describe_software()["git"] == {"commit": git("rev-parse", "HEAD")}
 
 
 def test_what_a_repository_would_have_git_execute_is_not(tmp_path, monkeypatch):

@@ -7,8 +7,9 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
+
+import pytest
 
 from revd import cli
 from revd.experiments import lease
@@ -17,7 +18,9 @@ from revd.experiments.rundir import RunDirectory
 from revd.experiments.tuning.config import TuneConfig
 from revd.experiments.tuning.driver import tune
 from revd.experiments.tuning.parameters import make_space
+from tests.support.processes import ended, family, until
 
+pytestmark = pytest.mark.timeout(180)
 TRIALS = 3
 
 
@@ -28,22 +31,17 @@ def arguments(output):
     )
 
 
-def wait_for(condition, process):
-    while not condition():
-        assert process.poll() is None, "it has ended too early"
-        time.sleep(0.05)
-
-
 def test_a_search_whose_driver_is_killed_goes_on(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     process = subprocess.Popen([sys.executable, "-P", "-m", "revd", *arguments(tmp_path)], stdout=subprocess.DEVNULL)
-    wait_for(lambda: list(tmp_path.glob("trials/*/seed0/checkpoints/steps-*")), process)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    begun = json.loads((tmp_path / "study.json").read_text())
-    assert begun["search"] == {"weight": "weight=0.001:10.0:log", "k": "k=4,5"}
-
-    cli.main(arguments(tmp_path))
+    with ended(process) as orphans:
+        until(lambda: list(tmp_path.glob("trials/*/seed0/checkpoints/steps-*")), process=process, seconds=120)
+        orphans += family(process.pid)[1:]
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        begun = json.loads((tmp_path / "study.json").read_text())
+        assert begun["search"] == {"weight": "weight=0.001:10.0:log", "k": "k=4,5"}
+        cli.main(arguments(tmp_path))
     text = capsys.readouterr().out
     assert f"{TRIALS} of {TRIALS} trials ended" in text
     runs = [RunDirectory(path) for path in sorted(tmp_path.glob("trials/*/seed0"))]

@@ -47,10 +47,17 @@ def test_defaults_are_k_5_and_alpha_one_half() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
-def test_high_dimensions_stay_finite(scale: float) -> None:
-    estimate = renyi_divergence(randn(100, 128, seed=0), scale * randn(80, 128, seed=1))
+def test_powers_that_no_float_holds_are_not_formed(scale: float) -> None:
+    """The equation's terms by their logarithms, in float64: rho^d alone would be 0 or infinite."""
+    x, y, k, alpha = randn(100, 128, seed=0), scale * randn(80, 128, seed=1), 5, 0.5
+    rho = torch.cdist(x.double(), x.double()).sort(dim=1).values[:, k]
+    nu = torch.cdist(x.double(), y.double()).sort(dim=1).values[:, k - 1]
+    ratios = math.log((100 - 1) / 80) + 128 * (rho.log() - nu.log())
+    constant = 2 * math.lgamma(k) - math.lgamma(k - alpha + 1) - math.lgamma(k + alpha - 1)
+    expected = (((1 - alpha) * ratios + constant).logsumexp(0) - math.log(100)) / (alpha - 1)
+    estimate = renyi_divergence(x, y, k=k, alpha=alpha)
     assert estimate.dtype == torch.float32
-    assert estimate.isfinite()
+    assert float(estimate) == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize("d", [1, 128])

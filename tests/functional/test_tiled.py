@@ -37,8 +37,7 @@ def test_every_distance_is_that_of_a_direct_search(search):
 def test_well_separated_points_need_no_second_search(monkeypatch):
     counts = searched_again(monkeypatch)
     tiled.nearest(clouds("spread", 300, 64, 0), [Target(clouds("spread", 300, 64, 1))], 3)
-    assert counts
-    assert sum(counts) == 0
+    assert set(counts) == {0}
 
 
 def test_points_without_a_proof_are_searched_again(monkeypatch):

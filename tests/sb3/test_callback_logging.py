@@ -117,7 +117,8 @@ def test_the_log_file_has_it_all(method: str, metrics: set[str], varies: bool, t
     env = counting_envs(2, reward=(lambda number: float(number % 2)) if varies else (lambda number: -1.0))
     model = make_model("PPO", env, n_steps=6)
     model.set_logger(configure(str(tmp_path), ["csv"]))
-    model.learn(36, callback=IntrinsicRewardCallback(method))
+    callback = IntrinsicRewardCallback(method)
+    model.learn(36, callback=callback)
     model.logger.close()
     with open(tmp_path / "progress.csv") as file:
         rows = list(csv.DictReader(file))
@@ -125,6 +126,10 @@ def test_the_log_file_has_it_all(method: str, metrics: set[str], varies: bool, t
     logged = {name.removeprefix("exploration/") for name in rows[-1] if name.startswith("exploration/")}
     assert names <= logged
     assert ("std_ratio" in logged) == varies
+    of_the_reward = names - {"time_fraction", "forward_loss", "inverse_loss"}
+    assert {name: float(rows[-1][f"exploration/{name}"]) for name in of_the_reward} == pytest.approx(
+        {name: callback.latest[name] for name in of_the_reward}
+    )
     for row in rows:
         assert 0 < float(row["exploration/time_fraction"]) <= 1
         assert 0 <= float(row["exploration/bonus_share"]) <= 1

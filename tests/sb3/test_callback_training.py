@@ -170,7 +170,9 @@ def test_beside_other_callbacks_in_either_order(algo: str, tmp_path: Path) -> No
     alone = parameters([], [])
     assert torch.equal(parameters(company(tmp_path), []), alone)
     assert torch.equal(parameters([], company(tmp_path)), alone)
-    assert list((tmp_path / "checkpoints").iterdir())
+    # Of 4 rollouts of 6 steps, every fifth.
+    saved = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert saved == {f"rl_model_{steps}_steps.zip" for steps in (10, 20, 30, 40)}
 
 
 def test_two_of_them_add_up() -> None:

@@ -114,8 +114,10 @@ def test_statistics_go_on_where_they_stopped(task, normalize, dict_task):
     play(old, 30)
     new = make_vec_env(task, n_envs=2, seed=1, normalize=normalize)
     state = normalization_state(old)
-    assert any(key.startswith("observations") for key in state)
-    assert all(isinstance(value, torch.Tensor) for value in state.values())
+    of_observations = "observations" if task == "CartPole-v1" else "observations.position"
+    numbers = {f"{name}.{number}" for name in ("rewards", of_observations) for number in ("mean", "var", "count")}
+    assert state.keys() == {"returns", *numbers}
+    assert state[f"{of_observations}.count"] == pytest.approx(2 * 31, abs=0.1), "every observation, the first ones too"
     load_normalization_state(new, state)
     assert normalization_state(new).keys() == state.keys()
     for key, value in normalization_state(new).items():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import gymnasium
 import numpy as np
 import pytest
@@ -54,6 +56,41 @@ def test_images_with_channels_last_and_normalised_rewards():
     env, own = (VecNormalize(VecMonitor(counting_envs(n, observation_space=IMAGE)), norm_obs=False) for n in (2, 1))
     seen, _, _ = evaluations(env, own, policy="CnnPolicy", steps=32)
     assert [evaluation.steps for evaluation in seen] == [16, 32]
+
+
+def single_env(env):
+    return VecMonitor(DummyVecEnv([lambda: env]))
+
+
+def test_mean_and_spread_are_those_of_the_returns():
+    # Episodes of one step pay 1, 3 and 5: the second observation of each.
+    env = single_env(CountingEnv(lengths=(1,), reward=float))
+    seen = []
+    model = PPO("MlpPolicy", counting_envs(2), n_steps=8, n_epochs=1, batch_size=8, seed=0, device="cpu")
+    model.learn(16, callback=EvaluationCallback(env, every=16, episodes=3, report=seen.append))
+    (evaluation,) = seen
+    assert (evaluation.return_mean, evaluation.episodes) == (3.0, 3)
+    assert evaluation.return_std == pytest.approx(math.sqrt(8 / 3)), "of the episodes, not of their mean"
+
+
+class PaysTheAction(CountingEnv):
+    """Pays 1 for each step in which the last of the actions is taken, whatever is observed."""
+
+    def step(self, action):
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, float(action == self.action_space.n - 1), terminated, truncated, info
+
+
+def test_the_most_probable_action_is_taken():
+    seen = []
+    model = PPO("MlpPolicy", counting_envs(2), n_steps=8, learning_rate=0.0, batch_size=8, seed=0, device="cpu")
+    # The last of three actions is the most probable one, in every state, with a probability of 0.35.
+    with torch.no_grad():
+        model.policy.action_net.weight.zero_()
+        model.policy.action_net.bias[:] = torch.tensor([0.0, 0.0, 0.1])
+    env = single_env(PaysTheAction(lengths=(20,)))
+    model.learn(16, callback=EvaluationCallback(env, every=16, episodes=2, report=seen.append))
+    assert [(evaluation.return_mean, evaluation.return_std) for evaluation in seen] == [(20.0, 0.0)]
 
 
 class OnlyLeft(gymnasium.Wrapper):

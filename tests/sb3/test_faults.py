@@ -7,6 +7,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNorm
 
 from revd.sb3.environments import make_vec_env
 from revd.sb3.faults import CheckedEnv, CheckedVecEnv, EnvironmentFault, find_checked
+from tests.sb3.fast.test_overlap import Clocks
 from tests.support.environments import counting_envs
 from tests.support.faulty import BREAKS, FaultyEnv
 
@@ -63,6 +64,45 @@ def test_keys_that_are_missing():
     env.unwrapped._observation = lambda values: {"box": values}
     with pytest.raises(EnvironmentFault, match="no dict with the keys box, kind"):
         CheckedVecEnv(DummyVecEnv([lambda: env]), "x").reset()
+
+
+class Broken(Clocks):
+    """Two groups of environments, 0 and 1 and 2 to 4, the fourth of which gives something that is not finite."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+
+    def receive(self, group):
+        observations = super().receive(group)
+        rewards, _, infos = self._outcomes[group]
+        if group == 1 and self._time[3] == 7:  # the end of an episode
+            values = {"observation": observations[1], "reward": rewards[1:2]}
+            values.get(self.part, infos[1]["terminal_observation"])[:1] = np.nan
+        return observations
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+@pytest.mark.parametrize("part", ["observation", "reward", "episode"])
+def test_faults_in_the_second_group_are_those_of_its_environments(part, by_group):
+    env = CheckedVecEnv(Broken(part), "Some/Task-v0")
+    env.seed(40)
+    env.reset()
+    actions = np.zeros(5, np.int64)
+
+    def step_groups():
+        for group, envs in enumerate(env.groups):
+            env.send(group, actions[envs])
+            env.receive(group)
+            env.outcome(group)
+
+    step = step_groups if by_group else lambda: env.step(actions)
+    for _ in range(6):
+        step()
+    said = {"observation": "gave an obs", "reward": "gave the reward nan", "episode": "ended an episode with 1 of 3"}
+    expected = rf"^environment 3 of task 'Some/Task-v0' \(seed 43\) at step 35 {said[part]}"
+    with pytest.raises(EnvironmentFault, match=expected):
+        step()
 
 
 def test_what_is_fine_passes_untouched():

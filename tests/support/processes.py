@@ -1,7 +1,41 @@
-"""What the system knows about processes."""
+"""What the system knows about processes, and how tests wait for them without leaving any behind."""
 
-from contextlib import suppress
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+
+def until(
+    happened: Callable[[], object], *, seconds: float = 60.0, process: subprocess.Popen[Any] | None = None
+) -> None:
+    """Wait for what another process or thread does; fails after so many seconds, or once the process has ended."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert process is None or process.poll() is None, f"process {process.pid} has ended too early"
+        assert time.monotonic() < deadline, f"nothing has happened for {seconds:.0f} seconds"
+        time.sleep(0.01)
+
+
+@contextmanager
+def ended(process: subprocess.Popen[Any]) -> Iterator[list[int]]:
+    """
+    Kill a process at the end of the block, and whoever descends from it, however the block ends: by a time limit too.
+
+    Descendants are lost sight of once a process is gone. The list is for those that it had before it was killed.
+    """
+    others: list[int] = []
+    try:
+        yield others
+    finally:
+        for pid in {*family(process.pid), *others}:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
 
 
 def alive(pid: int) -> bool:

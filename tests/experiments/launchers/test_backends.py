@@ -6,6 +6,7 @@ import signal
 from contextlib import ExitStack
 
 import pytest
+from stable_baselines3 import PPO
 
 from revd.experiments.config import Parameters, TrainConfig
 from revd.experiments.launcher import launch
@@ -132,7 +133,7 @@ def test_the_real_worker_trains_and_goes_on(tmp_path, open_backend):
         assert run.status.error is None
         assert (run.status.state, run.status.steps) == ("finished", steps)
     directory = RunDirectory(config.directory)
-    assert directory.model.exists()
+    assert PPO.load(directory.model, device="cpu").num_timesteps == 128
     assert directory.read_config() == longer, "also where it was trained elsewhere"
     told = json.loads(directory.run.read_text())
     assert told["repeat"] == longer.command(), "the longer run, and where it was asked for"

@@ -1,4 +1,4 @@
-import time
+import socket
 
 import pytest
 
@@ -7,7 +7,9 @@ from revd.experiments.launchers.host import Host, SharedPath
 from revd.experiments.launchers.own_disk import Parcel, pack, unpack
 from revd.experiments.rundir import RunDirectory
 from tests.support.fake_worker import COMMAND
+from tests.support.processes import alive, until
 
+pytestmark = pytest.mark.timeout(60)
 EMPTY = Parcel(files={}, stamps={}, is_whole=True)
 
 
@@ -16,11 +18,22 @@ def config(tmp_path, task="fine"):
 
 
 @pytest.fixture
-def host():
-    host = Host(COMMAND)
-    yield host
-    host.ask_to_stop()
-    host.leave()
+def make_host():
+    """Makes hosts that leave the node at the end, however a test ends."""
+    hosts = []
+
+    def make(**options):
+        hosts.append(Host(COMMAND, **options))
+        return hosts[-1]
+
+    yield make
+    for host in hosts:
+        host.leave()
+
+
+@pytest.fixture
+def host(make_host):
+    return make_host()
 
 
 def shared(tmp_path):
@@ -31,11 +44,14 @@ def shared(tmp_path):
 
 
 def outlook_that(host, happened, stamps=None):
-    while True:
-        outlook = host.look(stamps or {})
-        if happened(outlook):
-            return outlook
-        time.sleep(0.02)
+    looks = []
+
+    def look():
+        looks.append(host.look(stamps or {}))
+        return happened(looks[-1])
+
+    until(look, seconds=30)
+    return looks[-1]
 
 
 def test_a_run_on_a_shared_path(tmp_path, host):
@@ -47,12 +63,11 @@ def test_a_run_on_a_shared_path(tmp_path, host):
 
 
 @pytest.mark.parametrize(("gpus", "seen"), [(True, "0,2"), (False, "")])
-def test_a_run_sees_the_gpus_that_it_was_given(tmp_path, monkeypatch, gpus, seen):
+def test_a_run_sees_the_gpus_that_it_was_given(tmp_path, monkeypatch, make_host, gpus, seen):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
-    host = Host(COMMAND, gpus=gpus)
+    host = make_host(gpus=gpus)
     host.begin(config(tmp_path), shared(tmp_path))
     outlook_that(host, lambda outlook: not outlook.running)
-    host.leave()
     assert (tmp_path / "run" / "gpus").read_text() == seen
 
 
@@ -85,8 +100,11 @@ def test_what_was_brought_is_not_sent_back(tmp_path, host):
 def test_a_node_that_is_left_ends_its_run(tmp_path, host):
     place = shared(tmp_path)
     host.begin(config(tmp_path, "endless"), place)
-    outlook_that(host, lambda outlook: (place.path / "pid").exists())
+    pid = place.path / "pid"
+    outlook_that(host, lambda outlook: pid.exists() and pid.read_text())
+    assert alive(int(pid.read_text()))
     host.leave()
+    assert not alive(int(pid.read_text()))
     assert RunDirectory(place.path).read_status().state == "interrupted"
 
 
@@ -118,6 +136,6 @@ def test_an_interrupted_run_says_so_in_its_last_parcel(tmp_path, host):
 
 def test_a_host_without_a_run_has_nothing_to_stop():
     host = Host()
-    assert host.greet()
+    assert host.greet() == socket.gethostname()
     host.ask_to_stop()
     host.leave()

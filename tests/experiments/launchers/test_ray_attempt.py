@@ -179,7 +179,7 @@ def test_an_interrupt_waits_until_files_are_put_down(meet, tmp_path, monkeypatch
     monkeypatch.setattr(ray_attempt, "unpack", interrupted)
     with interrupt_on_termination(), pytest.raises(KeyboardInterrupt):
         converse(attempt)
-    assert (tmp_path / "run" / "status.json").exists()
+    assert RunDirectory(tmp_path / "run").read_status() == Status(state="running", total_steps=10)
     attempt.ask_to_stop()
     attempt.stop()
     assert attempt.last_words() == "bye", "the conversation went on to its end"

@@ -15,6 +15,7 @@ from torch import Tensor
 from revd.sb3 import FastA2C, FastPPO
 from revd.sb3.fast.branches import Branches
 from revd.sb3.fast.graphs import WARM_UPS
+from revd.sb3.fast.losses import PPOObjective
 from revd.sb3.policies import PaperCnnPolicy
 from tests.sb3.fast.support import (
     CONTINUOUS,
@@ -232,3 +233,20 @@ def test_target_kl_ends_the_update_where_sb3s_ends() -> None:
     assert distance(fast, reference, start) == 0
     for key, value in reference.logger.name_to_value.items():
         assert fast.logger.name_to_value[key] == pytest.approx(value, rel=1e-5), key
+
+
+@pytest.mark.parametrize(("share", "ends_early"), [(1 / 1.25, False), (1 / 1.6, True)], ids=["below", "above"])
+def test_the_update_may_go_half_beyond_target_kl(share: float, ends_early: bool) -> None:
+    options = {"batch_size": 16, "n_epochs": 6, "learning_rate": 0.02}
+    _, free, _, _ = triple("PPO", "mlp", DISCRETE, **options)
+    update(free)
+    divergences = free._update.statistics()[:, PPOObjective.statistics.index("approx_kl")]
+    assert len(divergences) == 6 * 3
+    target_kl = share * float(divergences.max())
+    reference, fast, _, start = triple("PPO", "mlp", DISCRETE, **options, target_kl=target_kl)
+    for model in (reference, fast):
+        update(model)
+    over = (divergences > 1.5 * target_kl).nonzero()[0]
+    assert bool(len(over)) == ends_early
+    assert len(fast._update.statistics()) == (over[0] + 1 if ends_early else len(divergences))
+    assert distance(fast, reference, start) == 0
