@@ -48,12 +48,19 @@ def test_progress_is_read_after_the_bonus_is_paid(tmp_path):
 
 def test_logs_are_closed_even_when_the_training_breaks(tmp_path):
     def fail(progress):
-        raise RuntimeError("broke")
+        if progress.steps == 128:
+            raise RuntimeError("broke")
 
+    training = make_training()
     with pytest.raises(RuntimeError, match="broke"):
-        learn(make_training(), 64, tmp_path, on_rollout=fail)
+        learn(training, 192, tmp_path, on_rollout=fail)
     names = {path.name.split(".")[0] for path in tmp_path.iterdir()}
     assert names == {"progress", "events"}
+    csv, events = training.model.logger.output_formats
+    with pytest.raises(ValueError, match="closed"):
+        csv.write({"time/total_timesteps": 192}, {"time/total_timesteps": None})
+    with pytest.raises(AssertionError, match="was closed"):
+        events.write({"x": 1.0}, {"x": None}, 192)
 
 
 def test_the_bonus_is_checked_before_training():
