@@ -64,7 +64,7 @@ def _import(module: str, task: Task) -> None:
     except (Exception, SystemExit) as error:
         message = f"the package {module!r} of task {task.name!r} cannot be imported: {_in_words(error)}"
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            message += "; install it, or say `python -m revd` if it lies in the current directory"
+            message += "; install it, or put its directory on PYTHONPATH"
         raise ValueError(message) from error
 
 

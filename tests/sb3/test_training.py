@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Box
 from safetensors.torch import load_file
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from revd.csvfile import CsvFile
 from revd.sb3 import IntrinsicRewardCallback
@@ -75,6 +75,24 @@ def test_statistics_are_saved_only_where_there_are_any(tmp_path):
     training = make_training(normalize="both")
     training.save_normalization(tmp_path / "statistics.safetensors")
     assert set(load_file(tmp_path / "statistics.safetensors")) == set(training.normalization_state())
+
+
+def test_a_normalisation_of_spaces_that_only_a_function_knows_can_be_loaded(tmp_path):
+    class Named(Box):
+        """As in a notebook: no module has it."""
+
+    def envs():
+        return DummyVecEnv([lambda: CountingEnv(Named(-np.inf, np.inf, (2,)))])
+
+    env = VecNormalize(envs())
+    training = Training(
+        model=PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, device="cpu"), intrinsic=None
+    )
+    learn(training, 64, tmp_path)
+    training.save_vec_normalize(tmp_path / "vecnormalize.pkl")
+    loaded = VecNormalize.load(str(tmp_path / "vecnormalize.pkl"), envs())
+    np.testing.assert_array_equal(loaded.obs_rms.mean, env.obs_rms.mean)
+    assert loaded.obs_rms.count > 60
 
 
 def test_closing_closes_the_environments():
