@@ -10,16 +10,20 @@ import time
 import warnings
 from pathlib import Path
 
+import gymnasium
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from stable_baselines3 import PPO
 
 from revd import cli
+from revd.cli.shared import whole_number
 from revd.cli.train import CONTENTS
 from revd.experiments import launcher
 from revd.experiments.config import TrainConfig
 from revd.experiments.demo import DemoConfig
 from revd.experiments.rundir import RunDirectory, Status
 from tests.experiments.test_config import FULL
+from tests.support.environments import CountingEnv
 
 SHORT = ["--task", "CartPole-v1", "--steps", "128", "--n-envs", "2", "--algo-params", "n_steps=32"]
 
@@ -88,7 +92,7 @@ def test_flags_become_the_config_and_a_config_its_flags(config, trained):
 
 
 def test_train_end_to_end(capsys):
-    cli.main(["train", *SHORT, "--output", "here"])
+    cli.main(["train", *SHORT, "--normalize", "observations", "--output", "here"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "PPO+REVD on CartPole-v1, 128 steps, into here"
     assert any(line.startswith("128 of 128 steps  return ") for line in lines)
@@ -101,7 +105,9 @@ def test_train_end_to_end(capsys):
 
 def test_train_without_progress(capsys):
     cli.main(["train", *SHORT, "--no-progress"])
-    assert "128 of 128" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "128 of 128" not in said
+    assert "vecnormalize.pkl" not in said, "nothing is normalised"
     status = RunDirectory(Path("runs/CartPole-v1/ppo-revd-seed0")).read_status()
     assert (status.state, status.steps) == ("finished", 128)
 
@@ -122,6 +128,59 @@ def test_wrong_use_is_one_line_and_exit_code_two(arguments, message, capsys):
     assert message in errors
     assert errors.count("\n") == 1
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--algo", "sac"], "revd: algo 'sac' is off-policy"),
+        (["--reward", "rewd"], "revd: unknown reward 'rewd'"),
+        (
+            ["--task", "revd_test_nowhere:X-v0"],
+            "cannot be imported: ModuleNotFoundError: No module named",
+        ),
+        (["--weight", "0.5", "--reward", "none"], "revd: weight is 0.5, but reward 'none' pays no bonus"),
+        (["--batch-norm", "train"], "revd: batch_norm is 'train', but network 'sb3' has none"),
+        (["--task", "Undrawn-v0", "--video"], "revd: task 'Undrawn-v0' cannot be drawn"),
+    ],
+)
+def test_wrong_names_and_flags_are_told_before_anything_else(arguments, message, capsys, monkeypatch):
+    monkeypatch.setitem(gymnasium.registry, "Undrawn-v0", EnvSpec("Undrawn-v0", entry_point=CountingEnv))
+    assert exit_code(["train", "--task", "CartPole-v1", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "", "no headline of a training that there will not be"
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_what_means_nothing_without_a_bonus_may_be_given_as_it_is(trained):
+    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "0.1", "--batch-norm", "off"]])
+    assert (trained[0].reward, trained[0].weight) == ("none", 0.1)
+
+
+@pytest.mark.parametrize("command", ["train", "pretrain"])
+def test_counts_may_be_written_with_an_exponent(command, trained):
+    flags = {"--steps": "1e5", "--checkpoint-every": "2.5e3", "--eval-every": "1E+4", "--n-envs": "1_0", "--seed": "7"}
+    cli.main([command, "--task", "CartPole-v1", *(word for pair in flags.items() for word in pair)])
+    (config,) = trained
+    assert (config.steps, config.checkpoint_every, config.eval_every) == (100_000, 2_500, 10_000)
+    assert (config.n_envs, config.seed) == (10, 7)
+    assert type(config.steps) is int
+
+
+@pytest.mark.parametrize("text", ["1e-3", "1.5", "2.5e0", "1e999999999", "1e400", "e5", "five", "nan", "inf"])
+def test_counts_that_are_none(text, trained, capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", "--steps", text]) == 2
+    assert f"expected a whole number, as in 100000 or 1e5, got '{text}'" in " ".join(capsys.readouterr().err.split())
+    assert not trained
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1e5", 100_000), ("12_000", 12_000), ("-1e2", -100), ("1.25e4", 12_500), ("300e-2", 3)]
+)
+def test_whole_numbers(text, number):
+    assert whole_number(text) == number
 
 
 @pytest.mark.parametrize("flag", ["--task", "--preset", "--algo", "--reward"])
@@ -326,7 +385,7 @@ def test_demo_says_what_to_install(monkeypatch, capsys):
 def test_demo_flags_reach_the_demo(monkeypatch):
     seen = []
     monkeypatch.setattr("revd.cli.demo.DemoCommand.run", lambda command: seen.append(command.config()))
-    cli.main(["demo", "--seeds", "5", "--steps", "7", "--jobs", "3", "--output", "x"])
+    cli.main(["demo", "--seeds", "5", "--steps", "7e0", "--jobs", "3", "--output", "x"])
     assert seen == [DemoConfig(seeds=5, steps=7, jobs=3, output=Path("x"))]
 
 

@@ -35,7 +35,7 @@ def test_without_a_name_the_suites_are_listed(capsys):
 
 
 def test_a_dry_run_starts_nothing(capsys, tmp_path):
-    cli.main(["suite", "smoke", "--seeds", "4", "--tasks", "classic/cart-pole", "--dry-run"])
+    cli.main(["suite", "smoke", "--seeds", "4", "--tasks", "classic/cart-pole", "--steps", "4e4", "--dry-run"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("revd train --task classic/cart-pole --reward none --steps 40000 --seed 4")
     assert lines[-1] == "6 runs, 240,000 steps in all; nothing was started"

@@ -13,7 +13,7 @@ from revd.cli.example import ExampleCommand
 from revd.cli.figure import FigureCommand
 from revd.cli.report import ReportCommand
 from revd.cli.rewards import RewardsCommand
-from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command, plain_warnings
+from revd.cli.shared import EXIT_INTERRUPTED, EXIT_WRONG_USE, Command, plain_warnings, whole_number
 from revd.cli.suite import SuiteCommand
 from revd.cli.tasks import TasksCommand
 from revd.cli.train import PretrainCommand, TrainCommand, with_sparsity
@@ -69,7 +69,7 @@ def _any_command(arguments: Sequence[str]) -> Any:
 
 
 def _registry() -> tyro.constructors.ConstructorRegistry:
-    """What tyro cannot know: how KEY=VALUE words become parameters."""
+    """What tyro cannot know: how KEY=VALUE words become parameters, and that 1e5 is a whole number."""
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule
@@ -82,6 +82,18 @@ def _registry() -> tyro.constructors.ConstructorRegistry:
             instance_from_str=Parameters.parse,
             is_instance=lambda instance: isinstance(instance, Parameters),
             str_from_instance=lambda parameters: parameters.words() or ["none"],
+        )
+
+    @registry.primitive_rule
+    def whole_numbers_rule(info: tyro.constructors.PrimitiveTypeInfo) -> Any:
+        if info.type is not int:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="INT",
+            instance_from_str=lambda words: whole_number(words[0]),
+            is_instance=lambda instance: type(instance) is int,
+            str_from_instance=lambda number: [str(number)],
         )
 
     return registry

@@ -1,9 +1,11 @@
 """What the commands share: the contract of one, exit codes, printing."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
@@ -11,6 +13,8 @@ from rich.console import Console
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 EXIT_INTERRUPTED = 130
+# No more digits in the exponent: 1e999999999 would fill the memory.
+_SCIENTIFIC = re.compile(r"[+-]?\d{1,20}(\.\d{0,20})?[eE][+-]?\d{1,2}")
 
 
 class Command(Protocol):
@@ -26,6 +30,18 @@ Config = TypeVar("Config")
 def parent_config(command: Any, config_type: type[Config]) -> Config:
     """The config that a command extends, checked: errors are printed in our own words, not the parser's."""
     return config_type(**{entry.name: getattr(command, entry.name) for entry in fields(config_type)})  # type: ignore[arg-type]
+
+
+def whole_number(text: str) -> int:
+    """`"100000"`, `"100_000"` or `"1e5"` -> 100000."""
+    if _SCIENTIFIC.fullmatch(text):
+        number = Decimal(text)
+        if number == number.to_integral_value():
+            return int(number)
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"expected a whole number, as in 100000 or 1e5, got {text!r}") from error
 
 
 @contextmanager

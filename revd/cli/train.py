@@ -18,7 +18,8 @@ from revd.experiments.suite import preset_config
 
 # What a run leaves behind that one looks at next.
 CONTENTS = {
-    "model.zip": "the trained model",
+    "model.zip": "the trained model, as SB3 saves it",
+    "vecnormalize.pkl": "its normalisation of observations and rewards, for VecNormalize.load",
     "episodes.csv": "every episode's return",
     "progress.csv": "the logger's numbers; the same for TensorBoard beside it",
     "config.json": "everything that was set",
@@ -98,13 +99,25 @@ class TrainCommand(TrainConfig):
             print_line(console, f"{config.directory} is finished already; more --steps would go on with it")
             self._film(config)
             return
+        self._check(config)
         print_line(console, f"{config.method} on {config.task}, {config.steps:,} steps, into {config.directory}")
         directory = self._train(config, console)
         _print_speed(directory, console)
         print_line(console, f"Done. In {directory}:")
         for name, meaning in CONTENTS.items():
-            print_line(console, f"  {name:14}{meaning}")
+            if (directory / name).exists():
+                print_line(console, f"  {name:18}{meaning}")
         self._film(config)
+
+    def _check(self, config: TrainConfig) -> None:
+        """Raise a ValueError for what is wrong with the training's names, or would only show when it is filmed."""
+        from revd.experiments.run import check_names
+
+        check_names(config)
+        if self.video:
+            from revd.experiments.watch import check_drawable
+
+            check_drawable(config)
 
     def _train(self, config: TrainConfig, console: Console) -> Path:
         from revd.experiments.display import reporting

@@ -1,9 +1,12 @@
 """One Gymnasium environment of a task."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import load_env_creator
 
 from revd.envs.native import QuietStart, silenced
 from revd.envs.tasks import TASKS, Task, find_task, require_installed
@@ -24,11 +27,12 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
         raise ValueError(f"task {task.name!r} is made as a vector only, by revd.sb3.atari.AtariVecEnv")
     register(task)
     # Environments need not know of render modes, so the argument is left out where it is not needed.
-    options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-    try:
+    options: dict[str, Any] = {}
+    if render_mode is not None:
+        _check_render_mode(task, render_mode)
+        options["render_mode"] = render_mode
+    with _telling(task):
         env = gymnasium.make(task.gymnasium_id, **options)
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"an environment of task {task.name!r} cannot be made: {_in_words(error)}") from error
     if task.suite == "bullet":
         return QuietStart(env)
     if task.suite == "minigrid":
@@ -58,11 +62,32 @@ def _import(module: str, task: Task) -> None:
     try:
         import_module(module)
     except (Exception, SystemExit) as error:
+        message = f"the package {module!r} of task {task.name!r} cannot be imported: {_in_words(error)}"
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            raise _unknown(task) from error
+            message += "; install it, or put its directory on PYTHONPATH"
+        raise ValueError(message) from error
+
+
+def _check_render_mode(task: Task, render_mode: str) -> None:
+    """Refuse a task that says it cannot be drawn so: Gymnasium would make it, and `render` would fail."""
+    with _telling(task):
+        creator = gymnasium.spec(task.gymnasium_id.rpartition(":")[2]).entry_point
+        metadata = getattr(load_env_creator(creator) if isinstance(creator, str) else creator, "metadata", {})
+        modes = metadata.get("render_modes")
+    if modes is not None and render_mode not in modes:
         raise ValueError(
-            f"the package {module!r} of task {task.name!r} cannot be imported: {_in_words(error)}"
-        ) from error
+            f"task {task.name!r} cannot be drawn: that needs the render mode {render_mode!r}, "
+            f"and its environment has {', '.join(map(repr, modes)) or 'none'}"
+        )
+
+
+@contextmanager
+def _telling(task: Task) -> Iterator[None]:
+    """Name the task whose environment cannot be made."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"an environment of task {task.name!r} cannot be made: {_in_words(error)}") from error
 
 
 def _unknown(task: Task) -> ValueError:

@@ -124,6 +124,15 @@ class TrainConfig:
             raise ValueError(f"reward_params are {self.reward_params.words()}, but reward 'none' takes none")
         if self.reward == NO_REWARD and self.extrinsic_weight != 1:
             raise ValueError(f"extrinsic_weight must be 1 with reward 'none', got {self.extrinsic_weight}")
+        for name in OF_THE_BONUS if self.reward == NO_REWARD else ():
+            value = getattr(self, name)
+            if value != _DEFAULTS[name]:
+                raise ValueError(f"{name} is {value!r}, but reward 'none' pays no bonus: leave one of them out")
+        if self.batch_norm != "off" and self.network != "paper":
+            raise ValueError(
+                f"batch_norm is {self.batch_norm!r}, but network {self.network!r} has none; "
+                "use network 'paper', or leave batch_norm 'off'"
+            )
         if self.init_from is None and (self.init_value or self.init_optimizer):
             raise ValueError("init_value and init_optimizer say what to take from init_from, which is not given")
 
@@ -168,7 +177,10 @@ class TrainConfig:
         if "task" not in values:
             raise ValueError("task must be given, such as CartPole-v1")
         paths = {name: Path(values[name]) for name in _PATHS if isinstance(values.get(name), str)}
-        return TrainConfig(**{**values, **paths})
+        # Runs from before these were refused have them, without effect.
+        idle = [*(OF_THE_BONUS if values.get("reward") == NO_REWARD else ())]
+        idle += ["batch_norm"] if values.get("network", "sb3") == "sb3" else []
+        return TrainConfig(**{**values, **paths, **{name: _DEFAULTS[name] for name in idle}})
 
     def to_json(self) -> str:
         """`to_dict` as one line of text."""
@@ -211,6 +223,9 @@ _CHOICES = {
     "trainer": Trainer,
 }
 _PATHS = ("output", "init_from")
+#: Means nothing without a bonus, besides `extrinsic_weight` and `reward_params`.
+OF_THE_BONUS = ("weight", "decay", "decay_per", "normalize_bonus")
+_DEFAULTS = {entry.name: entry.default for entry in fields(TrainConfig)}
 #: May differ between the sessions of one run. More steps are a longer run of the same training.
 _HOW_IT_RUNS = frozenset(
     {

@@ -56,8 +56,8 @@ def demo_runs(demo: DemoConfig, directory: Path) -> list[TrainConfig]:
             n_envs=10,
             # REVD's bonus grows with the distances between observations; MountainCar's raw ones are tiny.
             normalize="observations",
-            weight=1.0,
             algo_params=Parameters(n_steps=128, learning_rate=3e-4),
+            weight=TrainConfig.weight if reward == NO_REWARD else 1.0,
         )
         for seed in range(1, demo.seeds + 1)
         for reward in REWARDS

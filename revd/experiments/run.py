@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from revd.atomicfile import is_full_disk, replacing
+from revd.envs.making import register
+from revd.envs.tasks import find_task
 from revd.experiments.config import NO_REWARD, TrainConfig
 from revd.experiments.cores import emulator_threads
 from revd.experiments.lease import Lease, LeaseLostError
@@ -19,7 +21,7 @@ from revd.experiments.observer import Observer, Report
 from revd.experiments.rundir import RunDirectory, State, Status
 from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
-from revd.sb3.algorithms import algorithm_parameters, is_gpu, make_algorithm
+from revd.sb3.algorithms import algorithm_class, algorithm_parameters, is_gpu, make_algorithm
 from revd.sb3.environments import make_vec_env
 from revd.sb3.exported import read_export
 from revd.sb3.faults import TrainingFault
@@ -121,6 +123,14 @@ def failure(error: BaseException, directory: RunDirectory) -> str:
     return f"{why}; the last checkpoint, after {steps:,} steps, is kept: the same command goes on from there"
 
 
+def check_names(config: TrainConfig) -> None:
+    """Raise a ValueError for an algorithm, a task or a reward that there is not, before anything is built."""
+    algorithm_class(config.algo)
+    register(find_task(config.task))
+    if config.reward != NO_REWARD:
+        check_parameters(config.reward, {})
+
+
 def prepare(config: TrainConfig) -> Training:
     """Build environments, algorithm and bonus. Nothing is written; a wrong name or value is a ValueError."""
     env = make_vec_env(
@@ -171,6 +181,7 @@ def export(training: Training, directory: RunDirectory) -> None:
         training.save_model(path)
     if training.normalization_state():
         training.save_normalization(directory.normalization)
+        training.save_vec_normalize(directory.vec_normalize)
     if training.intrinsic is not None:
         training.intrinsic.save(directory.bonus)
 
@@ -206,7 +217,7 @@ def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict
 def read_source(source: Path, *, trust: bool) -> Snapshot:
     """What `init_from` names: the newest checkpoint of a run or, if it is trusted, a file that SB3 saved."""
     if source.is_file():
-        return read_export(source, trust=trust)
+        return read_export(source, RunDirectory(source.parent).normalization, trust=trust)
     snapshot = RunDirectory(source).checkpoints.newest()
     if snapshot is None:
         raise ValueError(f"init_from {str(source)!r} holds no checkpoint of a run")

@@ -22,6 +22,8 @@ State = Literal["waiting", "running", "interrupted", "finished", "failed"]
 STEPS_COLUMN = "steps"
 EPISODE_COLUMNS = (STEPS_COLUMN, "return", "length", "env")
 EVALUATION_COLUMNS = (STEPS_COLUMN, "return_mean", "return_std", "episodes")
+#: What `finish` writes into run.json: another session has not ended yet, and may end better.
+_OF_AN_END = ("state", "error", "finished", "traceback")
 _PACKAGES = ("revd", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 
 
@@ -71,6 +73,7 @@ class RunDirectory:
         self.checkpoints = Checkpoints(path / "checkpoints")
         self.model = path / "model.zip"
         self.normalization = path / "normalization.safetensors"
+        self.vec_normalize = path / "vecnormalize.pkl"
         self.bonus = path / "bonus.safetensors"
         self.log = path / "log.txt"
 
@@ -139,7 +142,8 @@ class RunDirectory:
             sessions = earlier.get("resumed")
             resumed = [*(sessions if isinstance(sessions, list) else []), {"steps": steps, **described}]
             # What repeats the run is the last command: it may have asked for more steps.
-            described = {**earlier, "repeat": described["repeat"], "resumed": resumed, "error": None}
+            kept = {name: value for name, value in earlier.items() if name not in _OF_AN_END}
+            described = {**kept, "repeat": described["repeat"], "resumed": resumed, "error": None}
         write_json(self.config, {**config.to_dict(), "resolved": dict(resolved)})
         write_json(self.run, {**described, "state": "running"})
         self.write_status(Status(state="running", steps=steps, total_steps=config.steps))

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from revd.envs.tasks import SPARSITY, TASKS, find_task
-from revd.experiments.config import NO_REWARD, RUNS, Parameters, TrainConfig, file_name
+from revd.experiments.config import NO_REWARD, OF_THE_BONUS, RUNS, Parameters, TrainConfig, file_name
 from revd.experiments.presets import preset_fields
 from revd.names import unknown_name
 
@@ -177,6 +177,9 @@ def _run(
     suite: Suite, task: str, method: Method, variant: str, seed: int, root: Path, changes: Mapping[str, Any]
 ) -> TrainConfig:
     algo, reward = method
+    settings = {**suite.settings, **suite.variants[variant], **changes}
+    if reward == NO_REWARD:
+        settings = {name: value for name, value in settings.items() if name not in OF_THE_BONUS}
     name = "-".join(part for part in (algo, reward, variant, f"seed{seed}") if part)
     return preset_config(
         suite.preset,
@@ -185,5 +188,5 @@ def _run(
         reward=reward,
         seed=seed,
         output=root / file_name(task) / file_name(name),
-        **{**suite.settings, **suite.variants[variant], **changes},
+        **settings,
     )

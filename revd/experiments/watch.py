@@ -119,6 +119,11 @@ def watch_export(
         )
 
 
+def check_drawable(config: TrainConfig) -> None:
+    """Raise a ValueError if the task's environment cannot be made for drawing."""
+    make_vec_env(config.task, render_mode="rgb_array").close()
+
+
 def _check_numbers(seed: int, max_steps: int) -> None:
     for name, value, smallest in (("seed", seed, 0), ("steps", max_steps, 1)):
         if value < smallest:

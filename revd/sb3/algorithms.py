@@ -1,6 +1,7 @@
 """The on-policy algorithms of Stable-Baselines3 and sb3-contrib, and our fast ones, by name."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal
@@ -23,6 +24,8 @@ ALGORITHMS: Mapping[str, tuple[str, str]] = {
     "recurrent-ppo": ("sb3_contrib", "RecurrentPPO"),
     "maskable-ppo": ("sb3_contrib", "MaskablePPO"),
 }
+#: SB3's, sb3-contrib's and SBX's that learn from a replay buffer, as one may write them.
+OFF_POLICY = frozenset({"crossq", "ddpg", "dqn", "droq", "her", "qrdqn", "redq", "sac", "simba", "td3", "tqc"})
 #: Those that we compute faster on a GPU.
 FAST: Mapping[str, tuple[str, str]] = {"ppo": ("revd.sb3.fast", "FastPPO"), "a2c": ("revd.sb3.fast", "FastA2C")}
 Trainer = Literal["auto", "fast", "sb3"]
@@ -36,6 +39,11 @@ _SET_ELSEWHERE = frozenset({"self", "env", "seed", "device", "verbose", "tensorb
 
 def algorithm_class(algo: str, *, fast: bool = False) -> type[OnPolicyAlgorithm]:
     """The class behind a name, the original or our fast one; those of sb3-contrib are imported only when asked for."""
+    if re.sub(r"[-_ ]", "", algo.lower()) in OFF_POLICY:
+        raise ValueError(
+            f"algo {algo!r} is off-policy: it learns from a replay buffer, and a bonus is computed for whole rollouts; "
+            f"use one that learns from rollouts: {', '.join(ALGORITHMS)}"
+        )
     if algo not in ALGORITHMS:
         raise ValueError(unknown_name("algo", algo, ALGORITHMS))
     if fast and algo not in FAST:
@@ -58,7 +66,7 @@ def algorithm_parameters(
     signature = inspect.signature(algorithm_class(algo)).parameters
     defaults = {name: entry.default for name, entry in signature.items() if name not in _SET_ELSEWHERE}
     defaults["policy"] = policy_name(algo, observation_space)
-    overrides = {name: value.item() if isinstance(value, np.generic) else value for name, value in overrides.items()}
+    overrides = {name: _plain(name, value) for name, value in overrides.items()}
     for name in overrides:
         if name not in defaults:
             raise ValueError(unknown_name(f"parameter of {algo}", name, defaults, listed=40))
@@ -160,6 +168,12 @@ def _check_parameter(what: str, name: str, value: object, default: object) -> No
         raise ValueError(f"{what} must lie in [0, 1], got {value!r}")
     if name in _OPTIONAL and not (value is None or number or callable(value)):
         raise ValueError(f"{what} must be a number or null, got {value!r}")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value without NumPy's type; a count that was written as 1e3 as the integer that it is."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return int(value) if name in _COUNTS and isinstance(value, float) and value.is_integer() else value
 
 
 def _is_number(value: object) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from stable_baselines3.common.save_util import load_from_zip_file
 
 from revd.sb3.algorithms import algorithm_class
@@ -13,6 +15,7 @@ from revd.sb3.snapshot import Snapshot, policy_snapshot
 if TYPE_CHECKING:
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
     from stable_baselines3.common.vec_env import VecEnv
+    from torch import Tensor
 
 
 def require_trust(path: Path, *, trust: bool) -> None:
@@ -24,14 +27,28 @@ def require_trust(path: Path, *, trust: bool) -> None:
         )
 
 
-def read_export(path: Path, *, trust: bool) -> Snapshot:
-    """The policy and the optimiser of a saved model; of its pickles, those of tensors only are read."""
+def read_export(path: Path, statistics: Path, *, trust: bool) -> Snapshot:
+    """
+    The policy and the optimiser of a saved model; of its pickles, those of tensors only are read.
+
+    `statistics` of VecNormalize belong to it where there is such a file, as a run exports it beside its model.
+    """
     require_trust(path, trust=trust)
     _, parameters, _ = load_from_zip_file(path, load_data=False, device="cpu")
     saved: dict[str, Any] = dict(parameters)
     if "policy" not in saved:
         raise ValueError(f"{str(path)!r} holds no policy: it is not a model that Stable-Baselines3 saved")
-    return policy_snapshot(saved["policy"], saved.get("policy.optimizer"))
+    return policy_snapshot(saved["policy"], saved.get("policy.optimizer"), _read_statistics(statistics))
+
+
+def _read_statistics(path: Path) -> dict[str, Tensor]:
+    """What a run has saved of its VecNormalize; empty if there is no such file."""
+    if not path.exists():
+        return {}
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{str(path)!r}, the statistics of the model beside it, cannot be read: {error}") from error
 
 
 def load_export(algo: str, path: Path, env: VecEnv, *, trust: bool) -> OnPolicyAlgorithm:

@@ -132,18 +132,21 @@ def _like_the_models(model: OnPolicyAlgorithm, env: VecEnv) -> VecEnv:
 
 def _first_frame(env: VecEnv) -> NDArray[np.uint8]:
     # Only now some tasks load what they draw with, which greets, and complains about missing sound cards.
+    with silenced():
+        return _frame(env)
+
+
+def _frame(env: VecEnv) -> NDArray[np.uint8]:
     try:
-        with silenced():
-            return _frame(env)
+        (image,) = env.get_images()
     except gymnasium.error.DependencyNotInstalled as error:
         if "pygame" in str(error):
             # Not what Gymnasium advises: its pygame and MiniGrid's pygame-ce overwrite each other.
             raise ValueError("the task is drawn with pygame: pip install 'revd[video]'") from error
         raise ValueError(f"the task cannot be drawn: {error}") from error
-
-
-def _frame(env: VecEnv) -> NDArray[np.uint8]:
-    (image,) = env.get_images()
+    except (Exception, SystemExit) as error:
+        text = str(error).strip().partition("\n")[0]
+        raise ValueError(f"the task cannot be drawn: render() raised {type(error).__name__}: {text}") from error
     if not isinstance(image, np.ndarray) or image.ndim != 3:
         raise ValueError(f"the task cannot be drawn: render() gives {type(image).__name__}, not a picture")
     # A copy, since some tasks draw into the same memory again.

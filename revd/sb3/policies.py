@@ -32,6 +32,11 @@ def paper_policy(observation_space: spaces.Space[Any], *, batch_norm: BatchNorm 
     _check_batch_norm(batch_norm)
     if image_channel_axis(observation_space) is not None:
         return "PaperCnnPolicy", {"batch_norm": batch_norm}
+    if batch_norm != "off":
+        raise ValueError(
+            f"batch_norm is {batch_norm!r}, but it comes after convolutions, and the paper's network has none for "
+            f"{observation_space}; leave it 'off'"
+        )
     name = "MultiInputPolicy" if isinstance(observation_space, spaces.Dict) else "MlpPolicy"
     return name, {"net_arch": {"pi": list(HIDDEN), "vf": list(HIDDEN)}}
 

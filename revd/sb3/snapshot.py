@@ -80,10 +80,17 @@ def take_snapshot(model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback |
     return tensors, values
 
 
-def policy_snapshot(policy: Mapping[str, Tensor], optimizer: Mapping[str, Any] | None) -> Snapshot:
-    """A policy and perhaps its optimiser, as their `state_dict`s, in the form that `load_policy` reads."""
+def policy_snapshot(
+    policy: Mapping[str, Tensor], optimizer: Mapping[str, Any] | None, normalization: Mapping[str, Tensor]
+) -> Snapshot:
+    """What `load_policy` reads, made of `state_dict`s of a policy and its optimiser and VecNormalize's statistics."""
     state, options = ({}, []) if optimizer is None else _optimizer_state(optimizer)
-    return {**_prefixed("policy", policy), **_prefixed("optimizer", state)}, {"optimizer": options}
+    tensors = {
+        **_prefixed("policy", policy),
+        **_prefixed("optimizer", state),
+        **_prefixed("normalization", normalization),
+    }
+    return tensors, {"optimizer": options}
 
 
 def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None) -> None:
@@ -124,9 +131,22 @@ def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, op
     assert env is not None
     ours, theirs = normalization_state(env), _without("normalization", tensors)
     statistics = {name: tensor for name, tensor in theirs.items() if name.startswith("observations")}
-    if statistics.keys() != {name for name in ours if name.startswith("observations")}:
-        raise ValueError("init_from was trained under another normalisation of observations; use the same `normalize`")
+    needed = {name for name in ours if name.startswith("observations")}
+    if statistics.keys() != needed:
+        raise ValueError(_other_normalization(bool(statistics), bool(needed)))
     load_normalization_state(env, {**ours, **statistics})
+
+
+def _other_normalization(theirs: bool, ours: bool) -> str:
+    """What is wrong if the observations of the two trainings are not normalised alike."""
+    if theirs and not ours:
+        return "init_from was trained on normalised observations; use normalize 'observations' or 'both'"
+    if ours and not theirs:
+        return (
+            "init_from has no statistics of normalised observations, which this training needs: use normalize 'none' "
+            "or 'rewards', or name the run's directory; those of a model.zip lie beside it in normalization.safetensors"
+        )
+    return "init_from was trained with other observations normalised than this training's; use the same task"
 
 
 def _is_value(name: str, *, shared: bool) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import cloudpickle
 from safetensors.torch import save
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
-from torch.utils.tensorboard import SummaryWriter
+from stable_baselines3.common.logger import Logger
 
 from revd.atomicfile import write_whole
 from revd.sb3.algorithms import learn_arguments
@@ -19,6 +19,7 @@ from revd.sb3.csvlog import CsvLog
 from revd.sb3.divergence import DivergenceCallback, check_policy, explain
 from revd.sb3.environments import normalization_state
 from revd.sb3.evaluation import Evaluation, EvaluationCallback
+from revd.sb3.eventlog import EventLog
 from revd.sb3.faults import TrainingFault, find_checked
 from revd.sb3.progress import Episode, EpisodeCallback, Progress, ProgressCallback
 from revd.sb3.snapshot import Moment, Snapshot, load_policy, restore_snapshot, take_snapshot
@@ -165,6 +166,13 @@ class Training:
         """The statistics of VecNormalize, as safetensors."""
         write_whole(path, save(self.normalization_state()))
 
+    def save_vec_normalize(self, path: Path) -> None:
+        """The VecNormalize without its environments, as `VecNormalize.load` reads it; there must be one."""
+        env = self.model.get_vec_normalize_env()
+        assert env is not None
+        # As VecNormalize.save, but pickled as model.zip is: spaces of classes made in a function can be saved too.
+        write_whole(path, cloudpickle.dumps(env))
+
     def normalization_state(self) -> dict[str, torch.Tensor]:
         """The statistics of VecNormalize; empty where nothing is normalised."""
         env = self.model.get_env()
@@ -239,10 +247,4 @@ class _CheckpointCallback(BaseCallback):
 
 
 def _make_logger(progress: CsvFile, events: Path, *, resumed_at: int) -> Logger:
-    goes_on = any(events.glob("events.out.tfevents.*"))
-    tensorboard = TensorBoardOutputFormat(str(events))
-    if goes_on:
-        # Hides what a killed session had logged after its last checkpoint.
-        tensorboard.writer.close()
-        tensorboard.writer = SummaryWriter(log_dir=str(events), purge_step=resumed_at + 1)
-    return Logger(folder=str(events), output_formats=[CsvLog(progress), tensorboard])
+    return Logger(folder=str(events), output_formats=[CsvLog(progress), EventLog(events, resumed_at=resumed_at)])

@@ -30,7 +30,8 @@ def backend(monkeypatch):
 
 
 def test_a_dry_run_shows_the_space_and_starts_nothing(capsys, tmp_path):
-    cli.main([*CART_POLE, "--search", "weight=0.01:1:log", "k=3,5", "--trials", "7", "--seeds", "3", "--dry-run"])
+    counts = ["--trials", "7", "--seeds", "3", "--steps", "1e5"]
+    cli.main([*CART_POLE, "--search", "weight=0.01:1:log", "k=3,5", *counts, "--dry-run"])
     text = capsys.readouterr().out
     assert "│ weight    │ 0.01:1.0:log │ 0.1 │" in text
     assert "│ k         │ 3,5          │ 3   │" in text

@@ -76,7 +76,7 @@ def test_train_with_video_and_without_reward(capsys):
         (["nowhere"], "revd: there is no run in 'nowhere': it holds no config.json\n"),
         (["run", "--output", "x.avi"], "revd: output must be a file whose name ends in .gif or .mp4, got 'x.avi'\n"),
         (["run", "--fps", "99"], "revd: fps must lie in 1 … 50, got 99\n"),
-        (["run", "--steps", "0"], "revd: steps must be at least 1, got 0\n"),
+        (["run", "--steps", "0e3"], "revd: steps must be at least 1, got 0\n"),
     ],
 )
 def test_wrong_use_is_one_line(arguments, message, capsys):

@@ -5,6 +5,7 @@ import pytest
 
 from revd.envs.making import make_env
 from revd.envs.tasks import TASKS
+from tests.support.environments import CountingEnv
 
 TASK = "RevdTestUnmakeable-v0"
 
@@ -47,9 +48,57 @@ def test_a_package_that_cannot_be_imported(text, said, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("package", ["revd_test_nowhere", "revd_test_nowhere.inside"])
-def test_a_package_that_is_not_there_is_an_unknown_task(package):
-    with pytest.raises(ValueError, match=f"^unknown task '{package}:Some-v0'.* as in ale_py:"):
-        make_env(f"{package}:Some-v0")
+def test_a_package_that_is_not_there_is_told_with_the_import_error(package):
+    task = f"{package}:Some-v0"
+    said = "ModuleNotFoundError: No module named 'revd_test_nowhere'; install it, or put its directory on PYTHONPATH$"
+    with pytest.raises(ValueError, match=f"^the package '{package}' of task '{task}' cannot be imported: {said}"):
+        make_env(task)
+
+
+def test_a_package_that_registers_something_else_is_an_unknown_task():
+    with pytest.raises(ValueError, match=r"^unknown task 'json:Some-v0'.* as in ale_py:"):
+        make_env("json:Some-v0")
+
+
+class Drawn(CountingEnv):
+    """Says how it can be drawn."""
+
+    def __init__(self, render_mode=None):
+        super().__init__()
+        self.render_mode = render_mode
+
+
+class Undrawn(CountingEnv):
+    """Knows nothing of drawing, like most environments of one's own."""
+
+    def __init__(self):
+        super().__init__()
+
+
+@pytest.mark.parametrize(
+    ("kind", "modes", "said"),
+    [(Undrawn, [], "none"), (Drawn, [], "none"), (Drawn, ["human", "ansi"], "'human', 'ansi'")],
+)
+def test_a_task_that_cannot_be_drawn(kind, modes, said, monkeypatch):
+    monkeypatch.setattr(kind, "metadata", {"render_modes": modes})
+    gymnasium.register(TASK, entry_point=kind)
+    try:
+        make_env(TASK).close()
+        with pytest.raises(ValueError, match=f"^task '{TASK}' cannot be drawn: .*'rgb_array', and .* has {said}$"):
+            make_env(TASK, render_mode="rgb_array")
+    finally:
+        del gymnasium.registry[TASK]
+
+
+def test_a_task_that_can_be_drawn_or_does_not_say(monkeypatch):
+    monkeypatch.setattr(Drawn, "metadata", {"render_modes": ["human", "rgb_array"]})
+    try:
+        for entry_point in (Drawn, lambda render_mode: Drawn(render_mode)):
+            gymnasium.register(TASK, entry_point=entry_point)
+            assert make_env(TASK, render_mode="rgb_array").render_mode == "rgb_array"
+            del gymnasium.registry[TASK]
+    finally:
+        gymnasium.registry.pop(TASK, None)
 
 
 def test_the_module_of_one_of_our_own_tasks(monkeypatch):

@@ -39,6 +39,18 @@ FULL = TrainConfig(
 )
 
 
+#: Changes of FULL to a training without a bonus, which the defaults fit.
+UNPAID = {
+    "reward": "none",
+    "reward_params": {},
+    "extrinsic_weight": 1.0,
+    "weight": 0.1,
+    "decay": 1e-5,
+    "decay_per": "rollout",
+    "normalize_bonus": "none",
+}
+
+
 def test_the_full_config_leaves_nothing_at_its_default():
     default = TrainConfig(task="CartPole-v1")
     assert all(getattr(FULL, entry.name) != getattr(default, entry.name) for entry in fields(TrainConfig))
@@ -60,6 +72,14 @@ def test_a_file_from_before_a_field_was_there_means_its_default():
     for name in ("trainer", "emulator_threads"):
         del values[name]
     assert TrainConfig.from_dict(values) == replace(FULL, trainer="auto", emulator_threads=0)
+
+
+def test_a_file_from_before_settings_without_effect_were_refused_can_be_read():
+    plain = TrainConfig(task="CartPole-v1", reward="none")
+    idle = {"weight": 1.0, "decay": 0.5, "decay_per": "step", "normalize_bonus": "rms", "batch_norm": "train"}
+    assert TrainConfig.from_dict({**plain.to_dict(), **idle}) == plain
+    assert TrainConfig.from_dict({**FULL.to_dict(), "weight": 1.0}).weight == 1.0
+    assert TrainConfig.from_dict(replace(FULL, **UNPAID).to_dict()).batch_norm == "train"
 
 
 def test_configs_cannot_be_changed_and_copy_their_parameters():
@@ -123,6 +143,11 @@ def test_a_parameter_given_twice_is_refused():
         ({"decay_per": "episode"}, r"unknown value of decay_per 'episode' .*rollout, step"),
         ({"reward": "none"}, "reward 'none' takes none"),
         ({"reward": "none", "reward_params": {}}, "extrinsic_weight must be 1 with reward 'none', got 0"),
+        ({**UNPAID, "weight": 0.5}, "weight is 0.5, but reward 'none' pays no bonus"),
+        ({**UNPAID, "decay": 0.5}, "decay is 0.5, but reward 'none' pays no bonus"),
+        ({**UNPAID, "decay_per": "step"}, "decay_per is 'step', but reward 'none' pays no bonus"),
+        ({**UNPAID, "normalize_bonus": "rms"}, "normalize_bonus is 'rms', but reward 'none' pays no bonus"),
+        ({"network": "sb3"}, "batch_norm is 'train', but network 'sb3' has none; use network 'paper'"),
     ],
 )
 def test_errors_name_argument_value_and_what_is_valid(change, message):

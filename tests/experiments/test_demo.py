@@ -18,7 +18,8 @@ def test_both_methods_run_with_equal_settings_and_their_own_directories(tmp_path
     ]
     assert len({run.directory for run in runs}) == 6
     plain, paid = runs[:2]
-    assert replace(paid, reward="none", output=plain.output) == plain
+    assert paid.weight == 1.0
+    assert replace(paid, reward="none", weight=plain.weight, output=plain.output) == plain
     assert {(run.task, run.steps, run.normalize) for run in runs} == {("MountainCar-v0", 120_000, "observations")}
 
 

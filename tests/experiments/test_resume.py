@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from revd import cli
 from revd.experiments import run
@@ -148,6 +149,37 @@ def test_episodes_of_lost_steps_are_taken_back(config):
     assert after == before
 
 
+def test_every_session_leaves_one_file_of_events_and_later_ones_hide_what_was_lost(config):
+    for rollouts in (5, 7):
+        interrupted(config, rollouts * ROLLOUT)
+    train(config)
+    files = sorted(config.directory.glob("events.out.tfevents.*"))
+    assert len(files) == 3
+    for file in files:
+        assert "exploration/weight" in scalars(file), "none is empty"
+    steps = [event.step for event in scalars(config.directory)["exploration/weight"]]
+    assert steps == list(range(ROLLOUT, config.steps + 1, ROLLOUT))
+
+
+def scalars(path):
+    """What TensorBoard shows of a file or a directory."""
+    found = EventAccumulator(str(path)).Reload()
+    return {tag: found.Scalars(tag) for tag in found.Tags()["scalars"]}
+
+
+def test_a_session_that_does_nothing_leaves_no_file_of_events(config, monkeypatch):
+    short = replace(config, steps=2 * ROLLOUT)
+    with monkeypatch.context() as patch:
+        patch.setattr("revd.experiments.run.export", lambda training, directory: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(short)
+    before = sorted(short.directory.glob("events.*"))
+    assert len(before) == 1
+    train(short)
+    assert sorted(short.directory.glob("events.*")) == before
+    assert RunDirectory(short.directory).read_status().state == "finished"
+
+
 def test_a_longer_run_of_the_same_training_goes_on(config):
     train(replace(config, steps=5 * ROLLOUT))
     train(config)
@@ -165,7 +197,7 @@ def test_a_finished_run_is_left_alone(config):
 
 def test_the_policy_goes_on_from_another_run(config, tmp_path):
     train(replace(config, steps=5 * ROLLOUT, extrinsic_weight=0.0))
-    tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", weight=0.1)
+    tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", decay=1e-5)
     train(replace(tuned, steps=2 * ROLLOUT))
     assert RunDirectory(tuned.directory).read_status().steps == 2 * ROLLOUT
     with pytest.raises(ValueError, match=r"init_from '.*nowhere' holds no checkpoint"):
@@ -352,7 +384,7 @@ def test_a_fine_tuned_run_goes_on_without_its_source(config, tmp_path):
 
 def test_another_normalisation_than_the_sources_is_refused(config, tmp_path):
     train(replace(config, output=tmp_path / "source", steps=ROLLOUT))
-    with pytest.raises(ValueError, match="another normalisation of observations"):
+    with pytest.raises(ValueError, match="trained on normalised observations; use normalize"):
         train(replace(config, normalize="none", init_from=tmp_path / "source"))
     assert not config.directory.exists()
 

@@ -43,7 +43,8 @@ def test_a_training_leaves_everything_behind(config):
     assert seen[1].bonus_share > 0
     names = {path.name.split(".")[0] for path in directory.iterdir() if path.name != ".lease-1-free"}
     assert names == {
-        "config", "run", "status", "episodes", "progress", "events", "model", "normalization", "bonus", "checkpoints"
+        "config", "run", "status", "episodes", "progress", "events", "model", "normalization", "vecnormalize", "bonus",
+        "checkpoints",
     }  # fmt: skip
     status = RunDirectory(directory).read_status()
     assert (status.state, status.steps, status.bonus_share) == ("finished", 192, seen[-1].bonus_share)
@@ -139,7 +140,7 @@ def test_the_old_model_stays_whole_while_the_new_one_is_written(config, monkeypa
 def test_without_a_bonus_nothing_of_one_is_kept(config):
     directory = train(replace(config, reward="none", normalize="none"))
     names = {path.name for path in directory.iterdir()}
-    assert not names & {"bonus.safetensors", "normalization.safetensors"}
+    assert not names & {"bonus.safetensors", "normalization.safetensors", "vecnormalize.pkl"}
     assert "exploration/bonus_mean" not in read_rows(directory / "progress.csv")[0]
     assert json.loads((directory / "config.json").read_text())["resolved"]["reward_params"] == {}
 

@@ -109,6 +109,17 @@ def test_sessions_are_listed(run):
     assert run.read_status() == Status(state="running", steps=50, total_steps=100)
 
 
+def test_a_run_that_ends_well_in_the_end_keeps_no_traceback(run):
+    run.finish(Status(state="failed", steps=64, error="ValueError: no"), traceback="Traceback …\nValueError: no")
+    assert json.loads(run.run.read_text())["traceback"] == ["Traceback …", "ValueError: no"]
+    run.start(CONFIG, resolved={}, steps=50)
+    assert not {"traceback", "finished"} & json.loads(run.run.read_text()).keys(), "it has not ended"
+    run.finish(Status(state="finished", steps=100))
+    described = json.loads(run.run.read_text())
+    assert (described["state"], described["error"]) == ("finished", None)
+    assert "traceback" not in described
+
+
 def test_a_directory_without_a_run_can_be_used(tmp_path):
     (tmp_path / "log.txt").write_text("from the launcher")
     directory = RunDirectory(tmp_path)

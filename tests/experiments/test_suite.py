@@ -34,6 +34,12 @@ def test_re3s_grid_uses_seeds_of_its_own():
     assert {config.reward_params["log"] for config in runs} == {False}
 
 
+def test_runs_without_a_bonus_have_none_of_its_settings_and_their_command_can_be_repeated():
+    plain, paid = suite_runs("smoke", tasks=["classic/cart-pole"], methods=["ppo", "ppo+revd"], seeds=[0])
+    assert "--weight" not in plain.command()
+    assert "--weight 1.0" in paid.command()
+
+
 def test_selection():
     runs = suite_runs(
         "paper-bullet",

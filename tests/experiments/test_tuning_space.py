@@ -125,6 +125,8 @@ def test_without_words_the_weight_is_searched():
         ("revd", ["batch_size=0,64"], r"search 'batch_size=0,64': "),
         ("revd", ["k=3,300"], r"search 'k=3,300': "),
         ("revd", [f"n_steps=64:{10**15}"], r"search 'n_steps=64:1000000000000000': Unable to allocate"),
+        ("revd", ["network=sb3,paper", "batch_norm=off,eval"], r"search network or batch_norm, not both"),
+        ("revd", ["batch_norm=off,eval"], r"batch_norm is 'eval', but network 'sb3' has none"),
         ("revd", ["n_envs=0,2"], r"search 'n_envs=0,2': n_envs must be"),
         ("revd", ["k=a:b"], r"search 'k=a:b': the ends of a range must be numbers"),
         ("ride", ["learning_rate"], r"both the reward and the algorithm have 'learning_rate': search reward.learning"),
@@ -135,6 +137,13 @@ def test_without_words_the_weight_is_searched():
 def test_wrong_words_are_refused(reward, words, message):
     with pytest.raises(ValueError, match=message):
         make_space(TrainConfig(task="CartPole-v1", n_envs=2, reward=reward), words)
+
+
+def test_counts_may_be_written_with_an_exponent():
+    base = TrainConfig(task="CartPole-v1", n_envs=2)
+    assert [str(axis) for axis in make_space(base, ["n_steps=6.4e1:1.28e2", "n_epochs=1e0,2e0", "gamma=0.5,1e0"])] == [
+        "n_steps=64:128", "n_epochs=1,2", "gamma=0.5,1.0"
+    ]  # fmt: skip
 
 
 def test_names_that_two_have_are_told_apart():

@@ -145,6 +145,13 @@ def test_unknown_algorithm_names_the_nearest():
         algorithm_class("ppoo")
 
 
+@pytest.mark.parametrize("algo", ["sac", "TD3", "qr-dqn", "cross_q"])
+def test_algorithms_with_a_replay_buffer_are_told_from_misspelt_ones(algo):
+    message = f"algo '{algo}' is off-policy: .*: ppo, a2c, trpo, recurrent-ppo, maskable-ppo$"
+    with pytest.raises(ValueError, match=message):
+        algorithm_class(algo)
+
+
 def test_misspelt_parameter_names_the_nearest():
     with pytest.raises(ValueError, match=r"unknown parameter of ppo 'n_stepss'; did you mean 'n_steps'"):
         make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, parameters={"n_stepss": 3})
@@ -174,6 +181,13 @@ def test_numpys_numbers_and_schedules_are_taken():
     model = make_algorithm("ppo", env, seed=0, parameters={**given, "clip_range_vf": lambda left: 0.1 * left})
     assert (model.n_steps, model.batch_size, model.target_kl) == (32, 8, 0.5)
     assert model.clip_range_vf(0.5) == 0.05
+
+
+def test_counts_may_be_written_with_an_exponent():
+    env = make_vec_env("CartPole-v1", n_envs=2)
+    model = make_algorithm("ppo", env, seed=0, parameters={"n_steps": 1.6e1, "batch_size": 8.0, "gamma": 1.0})
+    assert (model.n_steps, model.batch_size) == (16, 8)
+    assert {type(model.n_steps), type(model.batch_size)} == {int}
 
 
 def test_counts_of_other_algorithms_are_checked():

@@ -105,6 +105,15 @@ def test_a_task_without_pictures(model):
         play(model, drawn(picture=(4, 5)))
 
 
+def test_a_task_whose_drawing_breaks(model, monkeypatch):
+    def render(self):
+        raise RuntimeError("no display\nand more")
+
+    monkeypatch.setattr(Drawn, "render", render)
+    with pytest.raises(ValueError, match=r"^the task cannot be drawn: render\(\) raised RuntimeError: no display$"):
+        play(model, drawn())
+
+
 @pytest.mark.parametrize(
     ("missing", "message"),
     [

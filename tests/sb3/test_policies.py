@@ -124,3 +124,8 @@ def test_unknown_values_of_batch_norm():
     for call in (lambda: paper_policy(FRAMES, batch_norm="on"), lambda: PaperCNN(FRAMES, "on")):
         with pytest.raises(ValueError, match=r"unknown value of batch_norm 'on' \(valid: eval, off, train\)"):
             call()
+
+
+def test_batch_norm_is_refused_where_there_are_no_convolutions():
+    with pytest.raises(ValueError, match=r"batch_norm is 'eval', but it comes after convolutions, .*; leave it 'off'"):
+        paper_policy(spaces.Box(-1, 1, (3,)), batch_norm="eval")

@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Box
 from safetensors.torch import load_file
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from revd.csvfile import CsvFile
 from revd.sb3 import IntrinsicRewardCallback
@@ -48,12 +48,19 @@ def test_progress_is_read_after_the_bonus_is_paid(tmp_path):
 
 def test_logs_are_closed_even_when_the_training_breaks(tmp_path):
     def fail(progress):
-        raise RuntimeError("broke")
+        if progress.steps == 128:
+            raise RuntimeError("broke")
 
+    training = make_training()
     with pytest.raises(RuntimeError, match="broke"):
-        learn(make_training(), 64, tmp_path, on_rollout=fail)
+        learn(training, 192, tmp_path, on_rollout=fail)
     names = {path.name.split(".")[0] for path in tmp_path.iterdir()}
     assert names == {"progress", "events"}
+    csv, events = training.model.logger.output_formats
+    with pytest.raises(ValueError, match="closed"):
+        csv.write({"time/total_timesteps": 192}, {"time/total_timesteps": None})
+    with pytest.raises(AssertionError, match="was closed"):
+        events.write({"x": 1.0}, {"x": None}, 192)
 
 
 def test_the_bonus_is_checked_before_training():
@@ -68,6 +75,24 @@ def test_statistics_are_saved_only_where_there_are_any(tmp_path):
     training = make_training(normalize="both")
     training.save_normalization(tmp_path / "statistics.safetensors")
     assert set(load_file(tmp_path / "statistics.safetensors")) == set(training.normalization_state())
+
+
+def test_a_normalisation_of_spaces_that_only_a_function_knows_can_be_loaded(tmp_path):
+    class Named(Box):
+        """As in a notebook: no module has it."""
+
+    def envs():
+        return DummyVecEnv([lambda: CountingEnv(Named(-np.inf, np.inf, (2,)))])
+
+    env = VecNormalize(envs())
+    training = Training(
+        model=PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, device="cpu"), intrinsic=None
+    )
+    learn(training, 64, tmp_path)
+    training.save_vec_normalize(tmp_path / "vecnormalize.pkl")
+    loaded = VecNormalize.load(str(tmp_path / "vecnormalize.pkl"), envs())
+    np.testing.assert_array_equal(loaded.obs_rms.mean, env.obs_rms.mean)
+    assert loaded.obs_rms.count > 60
 
 
 def test_closing_closes_the_environments():

@@ -89,6 +89,8 @@ def make_space(config: TrainConfig, words: Sequence[str] = ()) -> Space:
     for name, count in Counter(axis.name for axis in space).items():
         if count > 1:
             raise ValueError(f"search names {name!r} {count} times; once is enough")
+    if {"network", "batch_norm"} <= {axis.name for axis in space}:
+        raise ValueError("search network or batch_norm, not both: only the paper's network has it")
     for axis in space:
         _check(config, axis)
     return space

@@ -147,14 +147,14 @@ def parse_dimension(text: str, *, like: object) -> Dimension:
     Of a parameter that is a float, `0:1` means all numbers between; of one that is an integer, only whole ones.
     """
     if "," in text:
-        return Choices(tuple(_value(part) for part in text.split(",")))
+        return Choices(tuple(_value(part, like) for part in text.split(",")))
     if isinstance(like, bool | str):
         raise ValueError(f"expected A,B,C, since the present value {like!r} is no number, got {text!r}")
     low, colon, rest = text.partition(":")
     high, _, scale = rest.partition(":")
     if not colon or scale not in ("", LOG):
         raise ValueError(f"expected LOW:HIGH, LOW:HIGH:log or A,B,C, got {text!r}")
-    ends = _number(low), _number(high)
+    ends = _number(low, like), _number(high, like)
     whole = all(isinstance(end, int) for end in ends)
     if isinstance(like, int) and not whole:
         raise ValueError(f"expected integers, as the present value {like} is one, got {text!r}")
@@ -163,12 +163,14 @@ def parse_dimension(text: str, *, like: object) -> Dimension:
     return Range(*ends, log=scale == LOG)
 
 
-def _number(text: str) -> float:
-    value = _value(text)
+def _number(text: str, like: object) -> float:
+    value = _value(text, like)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise ValueError(f"the ends of a range must be numbers, not beyond {LARGEST:g}, got {text!r}")
     return value
 
 
-def _value(text: str) -> Any:
-    return Parameters.parse([f"value={text}"])["value"]
+def _value(text: str, like: object) -> Any:
+    value = Parameters.parse([f"value={text}"])["value"]
+    count = type(like) is int and isinstance(value, float) and value.is_integer()
+    return int(value) if count else value
