@@ -119,6 +119,7 @@ class IntrinsicRewardCallback(BaseCallback):
             rollouts=self.rollouts,
             steps=self.steps,
             state=self.reward.state_dict(),
+            n_envs=self.reward.n_envs,
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
