@@ -49,7 +49,8 @@ class IntrinsicRewardCallback(BaseCallback):
     time-outs is kept as it is. With VecNormalize the reward sees what the policy sees.
 
     Each `learn()` takes one such callback; two in one are refused. A later `learn()` goes on with memory and counts.
-    Everything is logged under `exploration/`; `latest` holds the numbers of the last rollout.
+    Everything is logged under `exploration/`; `latest` holds the numbers of the last rollout. `watch` warns where the
+    bonus does not steer the policy, or is nearly all that steers it.
 
     Args:
         reward: A name ("revd", "re3", "ride") or an `IntrinsicReward`.
@@ -97,7 +98,7 @@ class IntrinsicRewardCallback(BaseCallback):
         self._requested = reward
         self._params = params
         self._recorder = RolloutRecorder()
-        self._watch = BalanceWatch()
+        self.watch = BalanceWatch()
         self._pending: Checkpoint | None = None
         self._last_end = 0.0
 
@@ -250,9 +251,8 @@ class IntrinsicRewardCallback(BaseCallback):
         )
 
     def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:
-        extrinsic = self.extrinsic_weight * raw
-        varies = self._recorder.rewards_vary
-        balance = Balance.of(weights * bonus, extrinsic, varies=varies)
+        extrinsic, task = self.extrinsic_weight * raw, self._recorder.original_rewards
+        balance = Balance.of(weights * bonus, extrinsic, task=task)
         now = time.perf_counter()
         self.latest = {
             **metrics,
@@ -266,9 +266,18 @@ class IntrinsicRewardCallback(BaseCallback):
         self._last_end = now
         for name, value in self.latest.items():
             self.logger.record(f"exploration/{name}", value)
-        if self.weight > 0 and self.extrinsic_weight > 0:
-            undecayed = np.float64(self.weight) * bonus
-            self._watch.observe(balance, undecayed=Balance.of(undecayed, extrinsic, varies=varies))
+        if self.weight > 0:
+            undecayed = Balance.of(np.float64(self.weight) * bonus, extrinsic, task=task)
+            self._observe(balance, undecayed, metrics, bonus.shape)
+
+    def _observe(self, balance: Balance, undecayed: Balance, metrics: dict[str, float], shape: Any) -> None:
+        """Warn if something is amiss for long."""
+        assert self.reward is not None
+        if self.extrinsic_weight > 0:
+            self.watch.observe(balance, undecayed=undecayed, shape=shape)
+        eps = getattr(self.reward.config, "eps", None)
+        if "duplicates" in metrics and eps is not None:
+            self.watch.observe_duplicates(metrics["duplicates"], eps=eps, shape=shape)
 
 
 def _bootstrap(rewards: Array, raw: Array) -> Array:

@@ -101,6 +101,11 @@ def test_settings_reach_the_callback_and_the_environment(config):
     assert (env.norm_reward, env.norm_obs, env.gamma) == (True, False, 0.9)
 
 
+def test_warnings_advise_flags_of_the_command_line(config):
+    with pytest.warns(UserWarning, match="under 1% of the reward .* Raise --weight, .* --normalize-bonus rms"):
+        train(replace(config, steps=64 * 22, weight=1e-6))
+
+
 def test_without_a_bonus_nothing_of_one_is_kept(config):
     directory = train(replace(config, reward="none", normalize="none"))
     names = {path.name for path in directory.iterdir()}
