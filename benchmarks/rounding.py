@@ -75,11 +75,7 @@ def copy_rollout(source: OnPolicyAlgorithm, target: OnPolicyAlgorithm) -> None:
         known = (part[step] for part in (theirs.observations, theirs.actions, theirs.rewards, theirs.episode_starts))
         ours.add(*known, *numbers)
     for name in ("advantages", "returns"):
-        found = getattr(theirs, name)
-        if isinstance(ours, DeviceRolloutBuffer):
-            getattr(ours, name).copy_(torch.as_tensor(found))
-        else:
-            setattr(ours, name, found.copy())
+        setattr(ours, name, getattr(theirs, name).copy())
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from revd.experiments.rundir import RunDirectory, State, Status
 from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
 from revd.sb3.algorithms import algorithm_class, algorithm_parameters, is_gpu, make_algorithm
+from revd.sb3.balance import ON_COMMAND_LINE, BalanceWatch
 from revd.sb3.environments import make_vec_env
 from revd.sb3.exported import read_export
 from revd.sb3.faults import TrainingFault
@@ -229,10 +230,12 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
     parameters = {"seed": config.seed, "normalize": config.normalize_bonus, **config.reward_params}
     check_parameters(config.reward, parameters)
     reward = make_reward(config.reward, observation_space, action_space, n_envs=config.n_envs, **parameters)
-    return IntrinsicRewardCallback(
+    callback = IntrinsicRewardCallback(
         reward,
         weight=config.weight,
         decay=config.decay,
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,
     )
+    callback.watch = BalanceWatch(ON_COMMAND_LINE)
+    return callback

@@ -33,6 +33,8 @@ LARGEST_REWARD = 1e34
 _LOOPS = (OnPolicyAlgorithm.collect_rollouts, FastOnPolicy.collect_rollouts)
 _OWN_PARAMETERS = ("weight", "decay", "decay_per", "extrinsic_weight", "verbose")
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
+#: Among the locals of one learn(), which all of its callbacks share: the one that pays.
+_PAYER = "intrinsic_reward_callback"
 
 
 class IntrinsicRewardCallback(BaseCallback):
@@ -46,8 +48,9 @@ class IntrinsicRewardCallback(BaseCallback):
     before a callback sees the rollout, so they are computed again from the changed rewards; what SB3 bootstraps at
     time-outs is kept as it is. With VecNormalize the reward sees what the policy sees.
 
-    A second `learn()` goes on with memory and counts. Everything is logged under `exploration/`; `latest` holds the
-    numbers of the last rollout.
+    Each `learn()` takes one such callback; two in one are refused. A later `learn()` goes on with memory and counts.
+    Everything is logged under `exploration/`; `latest` holds the numbers of the last rollout. `watch` warns where the
+    bonus does not steer the policy, or is nearly all that steers it.
 
     Args:
         reward: A name ("revd", "re3", "ride") or an `IntrinsicReward`.
@@ -95,7 +98,7 @@ class IntrinsicRewardCallback(BaseCallback):
         self._requested = reward
         self._params = params
         self._recorder = RolloutRecorder()
-        self._watch = BalanceWatch()
+        self.watch = BalanceWatch()
         self._pending: Checkpoint | None = None
         self._last_end = 0.0
 
@@ -117,6 +120,7 @@ class IntrinsicRewardCallback(BaseCallback):
             rollouts=self.rollouts,
             steps=self.steps,
             state=self.reward.state_dict(),
+            n_envs=self.reward.n_envs,
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -155,9 +159,16 @@ class IntrinsicRewardCallback(BaseCallback):
         self.rollouts, self.steps = checkpoint.rollouts, checkpoint.steps
 
     def _on_training_start(self) -> None:
-        if self.parent is not None:
+        if _PAYER in self.locals:
+            raise RuntimeError(
+                "this training has a second IntrinsicRewardCallback: each would take the other's bonus for the task's "
+                "reward or SB3's time-out bootstrap; pass one to learn(), once"
+            )
+        # One that learn() was given itself is nobody's child, though it may have been in an earlier learn().
+        if self.parent is not None and self.locals.get("callback") is not self:
             # An EventCallback passes neither the start nor the end of a rollout on to its children.
             raise RuntimeError(f"{type(self.parent).__name__} would never pay the bonus: {_PLACE}")
+        self.locals[_PAYER] = self
         self._last_end = time.perf_counter()
 
     def _on_rollout_start(self) -> None:
@@ -165,6 +176,9 @@ class IntrinsicRewardCallback(BaseCallback):
         self._recorder.start(successors=self.reward.uses_successors)
 
     def _on_step(self) -> bool:
+        if "rewards" not in self.locals:
+            # EvalCallback tells its callback_on_new_best of new best policies alone.
+            raise RuntimeError(f"the callback is not shown the rewards: {_PLACE}")
         rewards = self.locals["rewards"]
         normalization = self.model.get_vec_normalize_env()
         original = rewards if normalization is None else normalization.get_original_reward()
@@ -237,9 +251,8 @@ class IntrinsicRewardCallback(BaseCallback):
         )
 
     def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:
-        extrinsic = self.extrinsic_weight * raw
-        varies = self._recorder.rewards_vary
-        balance = Balance.of(weights * bonus, extrinsic, varies=varies)
+        extrinsic, task = self.extrinsic_weight * raw, self._recorder.original_rewards
+        balance = Balance.of(weights * bonus, extrinsic, task=task)
         now = time.perf_counter()
         self.latest = {
             **metrics,
@@ -253,9 +266,18 @@ class IntrinsicRewardCallback(BaseCallback):
         self._last_end = now
         for name, value in self.latest.items():
             self.logger.record(f"exploration/{name}", value)
-        if self.weight > 0 and self.extrinsic_weight > 0:
-            undecayed = np.float64(self.weight) * bonus
-            self._watch.observe(balance, undecayed=Balance.of(undecayed, extrinsic, varies=varies))
+        if self.weight > 0:
+            undecayed = Balance.of(np.float64(self.weight) * bonus, extrinsic, task=task)
+            self._observe(balance, undecayed, metrics, bonus.shape)
+
+    def _observe(self, balance: Balance, undecayed: Balance, metrics: dict[str, float], shape: Any) -> None:
+        """Warn if something is amiss for long."""
+        assert self.reward is not None
+        if self.extrinsic_weight > 0:
+            self.watch.observe(balance, undecayed=undecayed, shape=shape)
+        eps = getattr(self.reward.config, "eps", None)
+        if "duplicates" in metrics and eps is not None:
+            self.watch.observe_duplicates(metrics["duplicates"], eps=eps, shape=shape)
 
 
 def _bootstrap(rewards: Array, raw: Array) -> Array:

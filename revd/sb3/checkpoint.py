@@ -20,13 +20,17 @@ FORMAT = "revd-callback-1"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checkpoint:
-    """What is needed to go on: the method and its parameters, the counts that set the weight, the reward's state."""
+    """What is needed to go on: the method and its parameters, the counts that set the weight, the reward's state.
+
+    `n_envs` is None in files that were written before it was saved.
+    """
 
     method: str
     parameters: dict[str, Any]
     rollouts: int
     steps: int
     state: dict[str, Tensor]
+    n_envs: int | None = None
 
     @property
     def values(self) -> dict[str, Any]:
@@ -54,5 +58,10 @@ class Checkpoint:
         method = type(reward).__name__
         if method != self.method:
             raise ValueError(f"the file holds the state of {self.method}, this callback's reward is {method}")
+        if self.n_envs not in (None, reward.n_envs):
+            raise ValueError(
+                f"the saved state of {method} does not fit this reward's parameters: n_envs was {self.n_envs}, here it "
+                f"is {reward.n_envs}; use {self.n_envs} environments, for each of which there is a memory"
+            )
         check_saved_parameters(method, reward.config, self.parameters)
         load_saved_state(reward, self.state)

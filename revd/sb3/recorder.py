@@ -61,9 +61,9 @@ class RolloutRecorder:
         return len(self._rewards)
 
     @property
-    def rewards_vary(self) -> bool:
-        """Whether the task's rewards differ; VecNormalize's drifting scale does not count."""
-        return bool(np.ptp(np.array(self._original)) > 0)
+    def original_rewards(self) -> Array:
+        """The task's rewards before VecNormalize, (n_steps, n_envs)."""
+        return np.array(self._original)
 
     @property
     def rewards(self) -> Array:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from revd.rollout import map_observations
 from revd.testing.samples import changed
-from revd.testing.subject import equal, expect, outputs
+from revd.testing.subject import differences, equal, expect, outputs, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,11 +111,15 @@ def check_determinism(subject: Subject) -> None:
         made.append(_generators()["torch"])
     expect(made[0] != made[1], "making the reward seeds torch's global generator", "a torch.Generator of its own")
     before = _generators()
+    unlike = differences(*map(state_of, rewards))
     found = [outputs(reward, rollouts) for reward in rewards]
     for name, state in _generators().items():
         kept = state == before[name]
         expect(kept, f"{name}'s global generator was used", "a generator of the reward's own, made from its seed")
-    expect(equal(*found), "two rewards with equal parameters paid differently", "the same, bit by bit")
+    seen = "two rewards with equal parameters paid differently"
+    if unlike:
+        seen += f", and were made with different {', '.join(unlike)}"
+    expect(equal(*found), seen, "the same, bit by bit, from a torch.Generator seeded with config.seed")
 
 
 def check_counting(subject: Subject) -> None:

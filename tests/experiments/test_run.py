@@ -137,6 +137,11 @@ def test_the_old_model_stays_whole_while_the_new_one_is_written(config, monkeypa
     assert [path.name for path in config.directory.glob("*model.zip")] == ["model.zip"]
 
 
+def test_warnings_advise_flags_of_the_command_line(config):
+    with pytest.warns(UserWarning, match="under 1% of the reward .* Raise --weight, .* --normalize-bonus rms"):
+        train(replace(config, steps=64 * 22, weight=1e-6))
+
+
 def test_without_a_bonus_nothing_of_one_is_kept(config):
     directory = train(replace(config, reward="none", normalize="none"))
     names = {path.name for path in directory.iterdir()}

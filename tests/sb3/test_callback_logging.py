@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -162,9 +163,44 @@ def test_a_drowning_bonus_is_warned_about_once() -> None:
     assert "Lower weight" in message
 
 
-def test_no_warning_while_the_task_says_nothing() -> None:
-    assert warnings_of(1e3 * WAVE, lambda number: 0.0, 25) == []
-    assert warnings_of(1e5 * WAVE, lambda number: -1.0, 25) == []
+def learnt_for_20k_steps(callback: Any, env: Any) -> list[str]:
+    """The warnings of ten rollouts of 2,048 steps."""
+    model = make_model("A2C", env, n_steps=1024)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.learn(20_000, callback=callback)
+    assert callback.rollouts == 10
+    return [str(entry.message) for entry in caught]
+
+
+def test_a_share_of_nearly_nothing_is_warned_about_in_20k_steps() -> None:
+    env = counting_envs(2, reward=lambda number: 1.0)
+    callback = scripted_callback(env, np.full((1024, 2), 0.002))
+    (message,) = learnt_for_20k_steps(callback, env)
+    assert callback.latest["bonus_share"] == pytest.approx(0.0002, rel=1e-2)
+    assert "under 1% of the reward for 10,240 steps (5 rollouts)" in message
+
+
+@pytest.mark.parametrize("reward", [0.0, -1.0])
+def test_a_task_that_has_not_paid_yet_is_not_called_drowned(reward: float) -> None:
+    assert warnings_of(1e5 * WAVE, lambda number: reward, 25) == [], "a few steps without pay are no news"
+    env = counting_envs(2, reward=lambda number: reward)
+    (message,) = learnt_for_20k_steps(scripted_callback(env, np.full((1024, 2), 1e3)), env)
+    assert "the task has not paid yet: no reward was above 0 in 10,240 steps" in message
+    assert "drown" not in message
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, 1), ({"eps": 0.1}, 0), ({"weight": 0.0}, 0)])
+def test_many_duplicates_are_warned_about(settings: dict[str, Any], expected: int) -> None:
+    """Of an observation that has two values."""
+    env = counting_envs(2, observation_space=spaces.Discrete(2), reward=lambda number: number % 2)
+    callback = IntrinsicRewardCallback("revd", extrinsic_weight=0.0, **settings)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained(callback, env=env, rollouts=25, n_steps=16, n_epochs=1)
+    assert callback.latest["duplicates"] > 0.9
+    assert len(caught) == expected
+    assert all("exact copy in their segment" in str(entry.message) for entry in caught)
 
 
 def test_no_warning_when_the_task_is_left_out_on_purpose() -> None:

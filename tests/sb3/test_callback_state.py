@@ -122,7 +122,7 @@ def test_there_is_nothing_to_save_before_training(tmp_path: Path) -> None:
     [
         ({"reward": "re3"}, N_ENVS, "holds the state of REVD, this callback's reward is RE3"),
         ({"embedding_size": 5}, N_ENVS, "saved state of REVD does not fit this reward's parameters"),
-        ({}, N_ENVS + 1, "saved state of REVD does not fit this reward's parameters"),
+        ({}, N_ENVS + 1, r"REVD does not fit .*: n_envs was 2, here it is 3; use 2 environments"),
     ],
     ids=["method", "size", "n_envs"],
 )

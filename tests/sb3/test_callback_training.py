@@ -23,7 +23,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecNorm
 
 from revd.sb3 import IntrinsicRewardCallback
 from tests.support.environments import CountingEnv, counting_envs
-from tests.support.sb3 import ALGORITHMS, LatestOfEachRollout, flat_parameters, scripted_callback, trained
+from tests.support.sb3 import ALGORITHMS, flat_parameters, trained
 
 METHODS = ("revd", "re3", "ride")
 BOX = spaces.Box(-np.inf, np.inf, (3,))
@@ -175,16 +175,77 @@ def test_beside_other_callbacks_in_either_order(algo: str, tmp_path: Path) -> No
     assert saved == {f"rl_model_{steps}_steps.zip" for steps in (10, 20, 30, 40)}
 
 
-def test_two_of_them_add_up() -> None:
-    env = counting_envs(2, truncate=True)
-    first, second = (scripted_callback(env, value * np.ones((6, 2)), decay=0.0, weight=1.0) for value in (1, 10))
-    watch = LatestOfEachRollout(second)
-    trained([first, second, watch], env=env, rollouts=1)
-    env = counting_envs(2, truncate=True)
-    both = scripted_callback(env, 11 * np.ones((6, 2)), decay=0.0, weight=1.0)
-    expected = LatestOfEachRollout(both)
-    trained([both, expected], env=env, rollouts=1)
-    np.testing.assert_allclose(watch.rewards, expected.rewards, rtol=1e-6)
+COMPANIONS: dict[str, Any] = {
+    "list": lambda first, second: [first, second],
+    "CallbackList": lambda first, second: CallbackList([first, second]),
+    "nested": lambda first, second: [CallbackList([first]), CallbackList([CallbackList([second])])],
+    "event": lambda first, second: [first, EveryNTimesteps(2, CallbackList([second]))],
+    "twice the same": lambda first, second: [first, first],
+}
+
+
+@pytest.mark.parametrize("companions", COMPANIONS.values(), ids=COMPANIONS)
+@pytest.mark.parametrize("extrinsic_weight", [0.0, 1.0])
+def test_a_second_one_is_refused_before_training_starts(companions: Any, extrinsic_weight: float) -> None:
+    """It would take the first one's bonus for SB3's bootstrap, and with extrinsic_weight=0 train on minus the task."""
+    env = counting_envs(2)
+    pair = [IntrinsicRewardCallback("re3", k=2, extrinsic_weight=extrinsic_weight) for _ in range(2)]
+    with pytest.raises(RuntimeError, match="a second IntrinsicRewardCallback"):
+        trained(companions(*pair), env=env)
+    assert env.get_attr("steps_taken") == [0, 0]
+    for callback in pair:
+        trained(callback, env=env, rollouts=1)
+        assert callback.rollouts == 1, "each works alone afterwards"
+
+
+def test_one_may_follow_another_and_train_several_models() -> None:
+    first, second = (IntrinsicRewardCallback("re3", k=2) for _ in range(2))
+    model = trained(first, rollouts=1)
+    model.learn(12, callback=[second])
+    model.learn(12, callback=[first], reset_num_timesteps=False)
+    trained(first, rollouts=1)
+    assert (first.rollouts, second.rollouts) == (3, 1)
+
+
+class FailsAtStep(BaseCallback):
+    def _on_step(self) -> bool:
+        if self.n_calls == 4:
+            raise KeyError("of the user's own")
+        return True
+
+
+def test_after_an_exception_the_model_takes_another(tmp_path: Path) -> None:
+    env = counting_envs(2)
+    first, second = (IntrinsicRewardCallback("re3", k=2) for _ in range(2))
+    model = trained(None, env=env, rollouts=1)
+    saved = set(vars(model))
+    with pytest.raises(KeyError, match="of the user's own"):
+        model.learn(12, callback=[first, FailsAtStep()])
+    assert set(vars(model)) == saved, "nothing is left on the model, nor goes into its file"
+    model.learn(12, callback=second)
+    model.learn(12, callback=first)
+    assert (first.rollouts, second.rollouts) == (1, 1)
+
+
+def test_what_was_the_child_of_an_event_may_be_passed_itself() -> None:
+    child = IntrinsicRewardCallback("re3", k=2)
+    model = trained(None, rollouts=1)
+    with pytest.raises(RuntimeError, match="EveryNTimesteps would never pay the bonus"):
+        model.learn(12, callback=EveryNTimesteps(2, child))
+    model.learn(12, callback=child)
+    assert child.rollouts == 1
+
+
+def test_as_the_callback_of_new_best_policies_it_refuses() -> None:
+    evaluation = EvalCallback(
+        DummyVecEnv([lambda: Monitor(CountingEnv())]),
+        callback_on_new_best=IntrinsicRewardCallback("re3", k=2),
+        n_eval_episodes=1,
+        eval_freq=2,
+        verbose=0,
+    )
+    with pytest.raises(RuntimeError, match=r"not shown the rewards: pass IntrinsicRewardCallback to learn\(\) itself"):
+        trained(evaluation)
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["child", "grandchild"])

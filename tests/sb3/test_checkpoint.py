@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -50,6 +50,7 @@ def checkpoint_of(reward: IntrinsicReward) -> Checkpoint:
         rollouts=2,
         steps=24,
         state=reward.state_dict(),
+        n_envs=reward.n_envs,
     )
 
 
@@ -70,7 +71,7 @@ def test_the_file_holds_tensors_and_json_only(tmp_path: Path) -> None:
     with safe_open(tmp_path / "state", framework="pt") as file:
         counts = json.loads(file.metadata()["revd"])
     assert counts.pop("parameters")["normalize"] == "rms"
-    assert counts == {"format": "revd-callback-1", "method": "REVD", "rollouts": 2, "steps": 24}
+    assert counts == {"format": "revd-callback-1", "method": "REVD", "rollouts": 2, "steps": 24, "n_envs": 2}
     with pytest.raises(Exception, match=r"(?i)pickle|legacy|invalid|unpickl"):
         torch.load(tmp_path / "state", weights_only=False)
 
@@ -147,6 +148,26 @@ def test_other_sizes_are_refused_and_change_nothing(name: str, other: dict[str, 
         checkpoint.load_into(reward)
     after = reward.state_dict()
     assert all(torch.equal(after[key], value) for key, value in before.items())
+
+
+@pytest.mark.parametrize("name", ["revd", "re3", "ride"])
+def test_another_number_of_environments_is_refused_by_name(name: str) -> None:
+    checkpoint, reward = checkpoint_of(reward_with_a_past(name)), reward_with_a_past(name, n_envs=3)
+    with pytest.raises(ValueError, match=r"n_envs was 2, here it is 3; use 2 environments") as raised:
+        checkpoint.load_into(reward)
+    assert "size mismatch" not in str(raised.value)
+
+
+def test_files_from_before_the_number_was_saved_are_read(tmp_path: Path) -> None:
+    reward = reward_with_a_past()
+    replace(checkpoint_of(reward), n_envs=None).write(tmp_path / "old")
+    with safe_open(tmp_path / "old", framework="pt") as file:
+        metadata = json.loads(file.metadata()["revd"])
+    del metadata["n_envs"]
+    write_tensors(tmp_path / "old", reward.state_dict(), metadata)
+    fresh = reward_with_a_past(seed=9)
+    Checkpoint.read(tmp_path / "old").load_into(fresh)
+    assert torch.equal(step(fresh, 2), step(reward, 2))
 
 
 def test_other_parameters_are_refused_by_name() -> None:

@@ -32,7 +32,11 @@ CAUGHT = [
     ("metrics", broken.MetricsInADictOfItsOwn, "right would be a copy"),
     ("metrics", broken.MetricsAreTensors, r"is tensor\(.*right would be a finite float"),
     ("metrics", broken.MetricsBeforeTheFirstCall, "a fresh reward has the metrics"),
-    ("determinism", broken.WeightsFromTheGlobalGenerator, "two rewards with equal parameters paid differently"),
+    (
+        "determinism",
+        broken.WeightsFromTheGlobalGenerator,
+        r"paid differently, and were made with different random\.weight",
+    ),
     ("determinism", broken.SeedsTheGlobalGenerator, "making the reward seeds torch's global generator"),
     ("determinism", broken.NoiseFromTheGlobalGenerator, "torch's global generator was used"),
     ("determinism", broken.NoiseFromNumPy, "NumPy's global generator was used"),
@@ -92,6 +96,29 @@ def test_all_broken_contracts_are_listed_at_once() -> None:
     assert lines[0].endswith(f"of {len(CHECKS)} contracts are broken:")
     assert [line.split(":")[0] for line in lines[1:]].count("- padding") == 1
     assert len(lines) - 1 == int(lines[0].split()[0])
+
+
+@pytest.mark.parametrize(
+    "reward", [broken.WeightsFromTheGlobalGenerator, broken.SharesAGenerator, broken.NoiseFromNumPy]
+)
+def test_rewards_that_are_never_alike_break_one_contract(reward: Any) -> None:
+    with pytest.raises(AssertionError) as raised:
+        check_reward(reward)
+    first, determinism, unjudged = str(raised.value).splitlines()
+    assert first == f"1 of {len(CHECKS)} contracts is broken:"
+    assert determinism.startswith("- determinism: ")
+    said, _, names = unjudged.partition(": ")
+    assert said == "Not judged before determinism holds, since they compare two rewards"
+    assert {"no aliasing", "padding", "empty rollout", "normalize"} <= set(names.split(", ")) <= set(CHECKS)
+
+
+def test_what_else_is_broken_is_told_beside_it() -> None:
+    class Both(broken.WeightsFromTheGlobalGenerator):
+        def compute(self, rollout: Any) -> torch.Tensor:
+            return super().compute(rollout).double()
+
+    with pytest.raises(AssertionError, match=r"(?s)^2 of .*- dtype: .*- determinism: .*Not judged"):
+        check_reward(Both)
 
 
 def test_names_are_those_of_pytest() -> None:

@@ -33,9 +33,9 @@ class FastOnPolicy(OnPolicyAlgorithm):
     captured, the same code runs eagerly: on a CPU that is said with verbose=1, on a GPU by a warning, once.
 
     A `rollout_buffer_class` of the user's own turns all of it off: the algorithm is then SB3's. Otherwise callbacks
-    that look into `rollout_buffer` find tensors on the device there, and arrays for rewards and starts of episodes
-    alone. On a GPU with Adam, gradients are clipped as they are used: what parameters hold as `grad` after an update is
-    not.
+    that look into `rollout_buffer` find arrays on a CPU, as in SB3's; on a GPU they find tensors there, and arrays for
+    rewards and starts of episodes alone. On a GPU with Adam, gradients are clipped as they are used: what parameters
+    hold as `grad` after an update is not.
 
     Args:
         tf32: Whether float32 matrix products and convolutions on a GPU may round to TensorFloat-32. None, the default,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -19,12 +19,46 @@ from revd.rollout import WIDER, Observations, map_observations
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-class DeviceRolloutBuffer(RolloutBuffer):
-    """SB3's rollout buffer with tensors in place of arrays, allocated once.
+class Stored(NamedTuple):
+    """What lies on the device, each (n_steps, n_envs, …); of Dict observations a tensor for each key."""
 
-    Observations (uint8 frames stay uint8), actions, values, log-probabilities, advantages and returns are tensors
-    (n_steps, n_envs, …) on the device. Rewards and starts of episodes are born on the host and stay arrays there, so
-    that callbacks can change the rewards; they travel with each `compute_returns_and_advantage`.
+    observations: Observations
+    actions: Tensor
+    values: Tensor
+    log_probs: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+
+class _Shown:
+    """One of `Stored` as an attribute of the buffer: an array of the same memory on a CPU, as in SB3's buffer.
+
+    On a GPU it is the tensor itself. What is assigned is copied there, since graphs have captured the addresses.
+    """
+
+    def __set_name__(self, owner: type[DeviceRolloutBuffer], name: str) -> None:
+        self._name = name
+
+    def __get__(self, buffer: DeviceRolloutBuffer, owner: type[DeviceRolloutBuffer]) -> Any:
+        found = getattr(buffer.stored, self._name)
+        if buffer.device.type != "cpu":
+            return found
+        return {key: part.numpy() for key, part in found.items()} if isinstance(found, dict) else found.numpy()
+
+    def __set__(self, buffer: DeviceRolloutBuffer, given: Any) -> None:
+        target = getattr(buffer.stored, self._name)
+        parts = [(target[key], given[key]) for key in target] if isinstance(target, dict) else [(target, given)]
+        for part, arriving in parts:
+            part.copy_(torch.as_tensor(arriving, device=part.device))
+
+
+class DeviceRolloutBuffer(RolloutBuffer):
+    """SB3's rollout buffer with its memory on the device, allocated once.
+
+    Observations (uint8 frames stay uint8), actions, values, log-probabilities, advantages and returns are tensors in
+    `stored`. As attributes of the buffer they are those tensors on a GPU; on a CPU they are arrays that share their
+    memory, so that callbacks find what SB3's buffer has. Rewards and starts of episodes are arrays on the host, where
+    callbacks change the rewards; they travel with each `compute_returns_and_advantage`.
 
     Unlike SB3's, `get` leaves the fields time-major.
 
@@ -39,12 +73,12 @@ class DeviceRolloutBuffer(RolloutBuffer):
         channels_last: Store images (channels, height, width) with the channels innermost, as convolutions like them.
     """
 
-    observations: Observations  # type: ignore[assignment]
-    actions: Tensor  # type: ignore[assignment]
-    values: Tensor  # type: ignore[assignment]
-    log_probs: Tensor  # type: ignore[assignment]
-    advantages: Tensor  # type: ignore[assignment]
-    returns: Tensor  # type: ignore[assignment]
+    observations: Any = _Shown()
+    actions: Any = _Shown()
+    values: Any = _Shown()
+    log_probs: Any = _Shown()
+    advantages: Any = _Shown()
+    returns: Any = _Shown()
 
     def __init__(
         self,
@@ -61,9 +95,11 @@ class DeviceRolloutBuffer(RolloutBuffer):
         super(RolloutBuffer, self).__init__(buffer_size, observation_space, action_space, device, n_envs)
         self.gae_lambda = gae_lambda
         self.gamma = gamma
-        self.observations = self._allocate(observation_space, self.obs_shape, channels_last)
-        self.actions = self._zeros((self.action_dim,), _storable(action_space))
-        self.values, self.log_probs, self.advantages, self.returns = (self._zeros(()) for _ in range(4))
+        self.stored = Stored(
+            self._allocate(observation_space, self.obs_shape, channels_last),
+            self._zeros((self.action_dim,), _storable(action_space)),
+            *(self._zeros(()) for _ in range(4)),
+        )
         self.rewards, self.episode_starts = (np.zeros((buffer_size, n_envs), np.float32) for _ in range(2))
         self._staged: Tensor | None = None
         self.reset()
@@ -71,8 +107,8 @@ class DeviceRolloutBuffer(RolloutBuffer):
     @property
     def tensors(self) -> list[Tensor]:
         """Everything that lies on the device."""
-        seen = list(self.observations.values()) if isinstance(self.observations, dict) else [self.observations]
-        return [*seen, self.actions, self.values, self.log_probs, self.advantages, self.returns]
+        observations, *others = self.stored
+        return [*(observations.values() if isinstance(observations, dict) else [observations]), *others]
 
     def reset(self) -> None:
         """A rollout begins; what lies in memory is overwritten step by step."""
@@ -82,7 +118,7 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
     def stage_observations(self, observations: Observations) -> Observations:
         """Write what the policy is about to see at the current step, and return it: images in the buffer's layout."""
-        rows = map_observations(lambda part: part[self.pos], self.observations)
+        rows = map_observations(lambda part: part[self.pos], self.stored.observations)
         if isinstance(rows, dict) and isinstance(observations, dict):
             return {key: _copy(row, observations[key]) for key, row in rows.items()}
         assert isinstance(rows, Tensor)
@@ -94,10 +130,11 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
         They are views of the buffer: `add` knows by them that only the rewards are missing.
         """
-        for field, arriving in ((self.actions, actions), (self.values, values), (self.log_probs, log_probs)):
+        stored = self.stored
+        for field, arriving in ((stored.actions, actions), (stored.values, values), (stored.log_probs, log_probs)):
             _copy(field[self.pos], arriving)
-        self._staged = self.values[self.pos].unsqueeze(1)
-        return self._staged, self.log_probs[self.pos]
+        self._staged = stored.values[self.pos].unsqueeze(1)
+        return self._staged, stored.log_probs[self.pos]
 
     @property
     def is_staged(self) -> bool:
@@ -109,12 +146,13 @@ class DeviceRolloutBuffer(RolloutBuffer):
     ) -> None:
         """Complete the current step; what the policy has staged is not written again."""
         if value is not self._staged:
-            if isinstance(self.observations, dict):
-                for key, part in self.observations.items():
+            stored = self.stored
+            if isinstance(stored.observations, dict):
+                for key, part in stored.observations.items():
                     self._put(part, obs[key])
             else:
-                self._put(self.observations, obs)
-            for field, arriving in ((self.actions, action), (self.values, value), (self.log_probs, log_prob)):
+                self._put(stored.observations, obs)
+            for field, arriving in ((stored.actions, action), (stored.values, value), (stored.log_probs, log_prob)):
                 self._put(field, arriving)
         self.complete(reward, episode_start)
 
@@ -140,9 +178,9 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
         The number of the step is a tensor (1,), so that the same captured work writes every step of a rollout.
         """
-        assert isinstance(self.observations, Tensor)
-        fields = (self.observations, self.actions, self.values, self.log_probs)
-        for field, arriving in zip(fields, (observations, *answer), strict=True):
+        seen, *others = self.stored[:4]
+        assert isinstance(seen, Tensor)
+        for field, arriving in zip((seen, *others), (observations, *answer), strict=True):
             part = field[:, envs]
             part.index_copy_(0, step, arriving.reshape(1, *part.shape[1:]).to(field.dtype))
 
@@ -160,23 +198,24 @@ class DeviceRolloutBuffer(RolloutBuffer):
         """In one kernel of ours where it can be compiled, or in some fifty of torch's."""
         # Together, for each way to the device is waited for.
         rewards, dones = torch.as_tensor(np.stack([self.rewards, ends]), dtype=torch.float32, device=self.device)
+        stored = self.stored
         known = {
             "rewards": rewards,
-            "values": self.values,
-            "last_values": last_values.to(self.values),
+            "values": stored.values,
+            "last_values": last_values.to(stored.values),
             "dones": dones,
         }
         if triton_works(self.device):
             from revd.sb3.fast import returns
 
-            returns.fill(self.advantages, self.returns, **known, gamma=self.gamma, gae_lambda=self.gae_lambda)
+            returns.fill(stored.advantages, stored.returns, **known, gamma=self.gamma, gae_lambda=self.gae_lambda)
             return
-        self.advantages.copy_(generalized_advantages(**known, gamma=self.gamma, gae_lambda=self.gae_lambda))
-        torch.add(self.advantages, self.values, out=self.returns)
+        stored.advantages.copy_(generalized_advantages(**known, gamma=self.gamma, gae_lambda=self.gae_lambda))
+        torch.add(stored.advantages, stored.values, out=stored.returns)
 
     def _add_up(self, last_values: Array, alive: Array) -> None:
         """Step by step backwards: A_t = delta_t + gamma lambda alive_t A_{t+1}."""
-        values, advantages = self.values.numpy(), self.advantages.numpy()
+        values, advantages = self.stored.values.numpy(), self.stored.advantages.numpy()
         following = np.concatenate([values[1:], last_values[None]])
         delta = self.rewards + self.gamma * following * alive - values
         carried = self.gamma * self.gae_lambda * alive
@@ -184,7 +223,7 @@ class DeviceRolloutBuffer(RolloutBuffer):
         for step in reversed(range(self.buffer_size)):
             last = delta[step] + carried[step] * last
             advantages[step] = last
-        np.add(advantages, values, out=self.returns.numpy())
+        np.add(advantages, values, out=self.stored.returns.numpy())
 
     def permutation(self) -> Tensor:
         """A random order of all steps; on the CPU the one that SB3 would draw."""
@@ -203,16 +242,16 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
     def samples(self, rows: Tensor) -> RolloutBufferSamples:
         """Some steps by their numbers, counted step by step over all environments."""
-        numbers = (self.values, self.log_probs, self.advantages, self.returns)
+        _, actions, *numbers = self.stored
         return RolloutBufferSamples(
             self.shown(rows),  # type: ignore[arg-type]
-            _rows(self.actions, rows).float(),
+            _rows(actions, rows).float(),
             *(_rows(part, rows) for part in numbers),
         )
 
     def shown(self, rows: Tensor) -> Observations:
         """The observations of `samples`."""
-        return map_observations(lambda part: _rows(part, rows), self.observations)
+        return map_observations(lambda part: _rows(part, rows), self.stored.observations)
 
     def get(self, batch_size: int | None = None) -> Generator[RolloutBufferSamples, None, None]:
         """Minibatches for a `train()` like SB3's own."""

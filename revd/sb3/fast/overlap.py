@@ -36,20 +36,20 @@ class GroupActor:
         envs: slice,
         recorder: Recorder | None,
     ) -> None:
-        assert isinstance(buffer.observations, Tensor)
+        assert isinstance(buffer.stored.observations, Tensor)
         self._networks = networks
         self._policy = policy
         self._buffer = buffer
         self._envs = envs
         self._step = torch.zeros(1, dtype=torch.int64, device=buffer.device)
         # As in the buffer, with its memory layout.
-        self._seen = torch.empty_like(buffer.observations[0, envs])
+        self._seen = torch.empty_like(buffer.stored.observations[0, envs])
         self._arriving = torch.empty_like(self._seen, memory_format=torch.contiguous_format)
         host: dict[str, Any] = {"device": "cpu", "pin_memory": buffer.device.type == "cuda"}
         self._observations = torch.empty(self._seen.shape, dtype=self._seen.dtype, **host)
         self._shown = self._observations.numpy()
         actions = (len(self._seen), *(buffer.action_space.shape or ()))
-        self._actions = torch.empty(actions, dtype=buffer.actions.dtype, **host)
+        self._actions = torch.empty(actions, dtype=buffer.stored.actions.dtype, **host)
         # Numbers drawn for a whole rollout: a graph that draws its own is told of the generator before every replay.
         n_choices = networks.n_choices if isinstance(networks, Branches) else 0
         self._noise = torch.empty((buffer.buffer_size, len(self._seen), n_choices), device=buffer.device)
@@ -190,11 +190,11 @@ class OverlappedRollouts:
                 "rollout_buffer": buffer,
                 "n_rollout_steps": n_steps,
                 "n_steps": buffer.pos,
-                "obs_tensor": buffer.observations[buffer.pos],  # type: ignore[index]
+                "obs_tensor": buffer.stored.observations[buffer.pos],  # type: ignore[index]
                 "actions": actions,
                 "clipped_actions": self._executable(actions),
-                "values": buffer.values[buffer.pos].unsqueeze(1),
-                "log_probs": buffer.log_probs[buffer.pos],
+                "values": buffer.stored.values[buffer.pos].unsqueeze(1),
+                "log_probs": buffer.stored.log_probs[buffer.pos],
                 "new_obs": new_obs,
                 "rewards": rewards,
                 "dones": dones,

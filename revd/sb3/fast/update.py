@@ -103,7 +103,7 @@ class Update:
 
     def explained_variance(self) -> float:
         """How much of the variance of the returns the values had foreseen."""
-        return float(explained_variance(self._buffer.values, self._buffer.returns))
+        return float(explained_variance(self._buffer.stored.values, self._buffer.stored.returns))
 
     def _step(self, rows: Tensor) -> None:
         self._backward(rows, set_to_none=True)

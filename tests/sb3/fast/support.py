@@ -12,8 +12,6 @@ from gymnasium import spaces
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from revd.sb3.fast.buffer import DeviceRolloutBuffer
-
 T = TypeVar("T")
 FRAMES = spaces.Box(0, 255, (2, 36, 36), np.uint8)
 VECTOR = spaces.Box(-1, 1, (5,), np.float32)
@@ -79,10 +77,7 @@ def copy_rollout(source: Any, target: Any) -> None:
             torch.as_tensor(theirs.log_probs[step]),
         )
     for name in ("advantages", "returns"):
-        if isinstance(ours, DeviceRolloutBuffer):
-            getattr(ours, name).copy_(torch.as_tensor(getattr(theirs, name)))
-        else:
-            setattr(ours, name, getattr(theirs, name).copy())
+        setattr(ours, name, getattr(theirs, name).copy())
 
 
 def update(model: Any, order: int = 0) -> None:

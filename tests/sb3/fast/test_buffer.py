@@ -9,10 +9,22 @@ import pytest
 import torch
 from gymnasium import spaces
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
 
 from revd.sb3 import FastPPO
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
-from tests.sb3.fast.support import CONTINUOUS, DISCRETE, FRAMES, VECTOR, array, build, collect, copy_rollout, noise
+from tests.sb3.fast.support import (
+    CONTINUOUS,
+    DISCRETE,
+    FRAMES,
+    VECTOR,
+    array,
+    build,
+    collect,
+    copy_rollout,
+    noise,
+    parameters,
+)
 
 OBSERVATIONS: dict[str, spaces.Space[Any]] = {
     "vector": VECTOR,
@@ -59,11 +71,76 @@ def test_frames_stay_bytes_with_their_channels_innermost() -> None:
     collect(model)
     buffer = model.rollout_buffer
     assert isinstance(buffer, DeviceRolloutBuffer)
-    assert isinstance(buffer.observations, torch.Tensor)
-    assert buffer.observations.dtype == torch.uint8
-    assert buffer.observations.shape == (16, 3, *FRAMES.shape)
+    stored = buffer.stored.observations
+    assert isinstance(stored, torch.Tensor)
+    assert stored.dtype == torch.uint8
+    assert stored.shape == (16, 3, *FRAMES.shape)
     frames = next(buffer.get(12)).observations
     assert frames.is_contiguous(memory_format=torch.channels_last)
+
+
+FIELDS = ("observations", "actions", "values", "log_probs", "advantages", "returns", "rewards", "episode_starts")
+
+
+@pytest.mark.parametrize(("observed", "acted"), CASES)
+def test_callbacks_on_a_cpu_find_the_arrays_of_sb3(observed: str, acted: str) -> None:
+    theirs, ours = (
+        build(kind, noise(OBSERVATIONS[observed], ACTIONS[acted]), batch_size=12).rollout_buffer
+        for kind in (PPO, FastPPO)
+    )
+    for name in FIELDS:
+        for expected, found in zip(arrays(getattr(theirs, name)), arrays(getattr(ours, name)), strict=True):
+            assert type(found) is np.ndarray
+            assert found.shape == expected.shape
+            assert found.dtype == expected.dtype or observed == "uint16"
+
+
+def arrays(field: Any) -> list[Any]:
+    return list(field.values()) if isinstance(field, dict) else [field]
+
+
+def test_on_another_device_they_find_the_tensors_there() -> None:
+    buffer = DeviceRolloutBuffer(4, OBSERVATIONS["dict"], DISCRETE, device="meta", n_envs=2)
+    assert buffer.observations == buffer.stored.observations
+    for name in FIELDS[1:6]:
+        assert getattr(buffer, name) is getattr(buffer.stored, name)
+
+
+class Changes(BaseCallback):
+    """Changes what the update will learn from, in place and by another array; keeps the actions."""
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        buffer = self.model.rollout_buffer  # type: ignore[attr-defined]
+        buffer.advantages[3:] *= -2
+        buffer.returns = buffer.returns + buffer.log_probs
+        self.actions = buffer.actions.copy()
+
+
+@pytest.mark.parametrize("observed", ["vector", "discrete"])
+def test_what_a_callback_changes_there_is_learnt_from(observed: str) -> None:
+    def train(kind: Any, callback: Changes | None) -> Any:
+        return build(kind, noise(OBSERVATIONS[observed]), batch_size=48, n_epochs=1).learn(48, callback=callback)
+
+    theirs, ours = Changes(), Changes()
+    expected, found = train(PPO, theirs), train(FastPPO, ours)
+    np.testing.assert_array_equal(ours.actions, theirs.actions)
+    assert torch.equal(parameters(found), parameters(expected))
+    assert not torch.equal(parameters(found), parameters(train(FastPPO, None)))
+
+
+@pytest.mark.parametrize("observed", ["frames", "dict"])
+def test_observations_may_be_replaced_in_the_same_memory(observed: str) -> None:
+    model = build(FastPPO, noise(OBSERVATIONS[observed]), batch_size=12)
+    collect(model)
+    buffer = model.rollout_buffer
+    places = [tensor.data_ptr() for tensor in buffer.tensors]
+    shown = buffer.observations
+    buffer.observations = {key: 0 * part for key, part in shown.items()} if observed == "dict" else 0 * shown
+    assert [tensor.data_ptr() for tensor in buffer.tensors] == places
+    assert not any(part.any() for part in arrays(buffer.observations))
 
 
 def test_memory_is_allocated_once() -> None:

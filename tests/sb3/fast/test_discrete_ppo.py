@@ -28,9 +28,9 @@ def filled(n_actions: int) -> tuple[DeviceRolloutBuffer, Any]:
     logits = 2 * torch.randn(STEPS * ENVS, n_actions, device=DEVICE)
     choices = Choices(logits)
     actions = choices.get_actions()
-    buffer.actions.copy_(actions.reshape(buffer.actions.shape))
-    buffer.log_probs.copy_(choices.log_prob(actions).reshape(STEPS, ENVS))
-    for field in (buffer.values, buffer.advantages, buffer.returns):
+    buffer.stored.actions.copy_(actions.reshape(buffer.stored.actions.shape))
+    buffer.stored.log_probs.copy_(choices.log_prob(actions).reshape(STEPS, ENVS))
+    for field in (buffer.stored.values, buffer.stored.advantages, buffer.stored.returns):
         field.normal_()
     buffer.full = True
     return buffer, logits
@@ -67,7 +67,7 @@ def test_it_is_what_autograd_finds(normalize: bool, clip_values: bool, n: int, n
 def test_impossible_actions_move_nothing() -> None:
     buffer, then = filled(4)
     rows = torch.arange(8, device=DEVICE)
-    buffer.actions.zero_()
+    buffer.stored.actions.zero_()
     logits = then[rows].index_fill(1, torch.tensor([2], device=DEVICE), -torch.inf).requires_grad_()
     values = torch.zeros(8, 1, device=DEVICE, requires_grad=True)
     objective = PPOObjective(normalize_advantage=True, clip_values=False)
@@ -82,8 +82,8 @@ def test_an_action_may_have_become_all_but_impossible() -> None:
     """Its probability is 0 in float32, its logarithm is not."""
     buffer, _ = filled(2)
     rows = torch.arange(8, device=DEVICE)
-    buffer.actions.zero_()
-    buffer.log_probs.fill_(-3.0)
+    buffer.stored.actions.zero_()
+    buffer.stored.log_probs.fill_(-3.0)
     logits = torch.tensor([[-120.0, 0.0]], device=DEVICE).repeat(8, 1).requires_grad_()
     values = torch.zeros(8, 1, device=DEVICE, requires_grad=True)
     objective = PPOObjective(normalize_advantage=False, clip_values=False)

@@ -171,7 +171,7 @@ def test_the_hosts_memory_is_the_hosts_whatever_torchs_default_device_is() -> No
     model = build(FastPPO, Clocks(), batch_size=40, n_epochs=1)
     with torch.device("meta"):
         model.learn(2 * N_STEPS * N_ENVS)
-    assert torch.isfinite(model.rollout_buffer.returns).all()
+    assert np.isfinite(model.rollout_buffer.returns).all()
 
 
 def test_what_the_policy_said_is_what_it_says() -> None:
