@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from revd.analysis.aggregate import CONFIDENCE, RESAMPLES, Aggregate, Estimate, Profile
-from revd.analysis.curves import WINDOW
+from revd.analysis.aggregate import CONFIDENCE, RESAMPLES, Aggregate, Estimate, Profile, alone
 from revd.analysis.figures import captioned_figure, style_axes, title_figure
 from revd.analysis.results import Result
 from revd.analysis.styles import Style
+from revd.episodes import FINAL_RETURN
 
 # Characters of a line of a row's label: labels of variants are long.
 _LABEL_WIDTH = 22
@@ -41,14 +41,14 @@ def draw_profile(axes: Axes, profile: Profile, *, style: Style, label: str) -> A
     return axes
 
 
-def comparison_figure(result: Result, *, styles: Mapping[str, Style], window: int = WINDOW) -> Figure:
+def comparison_figure(result: Result, *, styles: Mapping[str, Style]) -> Figure:
     """The three of them side by side; what cannot be drawn says why."""
     found = result.aggregate
     if found is None:
         raise ValueError(f"{result.selection.name} has no comparison: {'; '.join(result.notes)}")
     rows = max(len(found.iqm), len(found.improvements), 3)
     width = 13.0 if any(len(method) > _LABEL_WIDTH for method in found.iqm) else 11.0
-    figure, body = captioned_figure(width, 1.4 + 0.45 * rows, comparison_caption(found, window=window))
+    figure, body = captioned_figure(width, 1.4 + 0.45 * rows, comparison_caption(found))
     means, profiles, improvements = body.subplots(1, 3, width_ratios=(1.0, 1.15, 1.0))
     _draw_means(means, found, styles)
     _draw_profiles(profiles, found, styles)
@@ -57,13 +57,13 @@ def comparison_figure(result: Result, *, styles: Mapping[str, Style], window: in
     return figure
 
 
-def comparison_caption(found: Aggregate, *, window: int = WINDOW) -> str:
+def comparison_caption(found: Aggregate) -> str:
     """What the figure shows, in one paragraph."""
     few = " Intervals of so few runs are too narrow." if min(found.seeds.values()) < _ENOUGH_SEEDS else ""
     seeds = ", ".join(f"{method} {count}" for method, count in found.seeds.items())
     return (
-        f"Scores: mean return of the last {window} episodes of a finished run, normalised for each task so that the "
-        f"worst run of all methods is 0 and the best is 1. Shaded: {CONFIDENCE:.0%} stratified bootstrap intervals "
+        f"Scores: final return of a finished run ({FINAL_RETURN}), normalised for each task so that the worst run of "
+        f"all methods is 0 and the best is 1. Shaded: {CONFIDENCE:.0%} stratified bootstrap intervals "
         f"({RESAMPLES:,} resamples). Runs for each task: {seeds}.{few}"
     )
 
@@ -89,7 +89,7 @@ def _draw_improvements(axes: Axes, found: Aggregate, styles: Mapping[str, Style]
     axes.set(xlabel="P(a run beats one of the other)", xlim=(-0.02, 1.02))
     if not rows:
         axes.set(yticks=[], ylim=(0, 1))
-        axes.text(0.5, 0.6, "needs two methods\nwith two seeds each", ha="center", va="center", color="0.5")
+        axes.text(0.5, 0.6, textwrap.fill(alone(found), 30), ha="center", va="center", color="0.5")
 
 
 def _tasks(found: Aggregate) -> str:

@@ -19,11 +19,10 @@ Row = tuple[object, ...]
 
 
 def curve_rows(curves: Curves) -> Iterator[Row]:
-    """The learning curves; `low` and `high` are the band's edges."""
+    """The learning curves; `low` and `high` are the band's edges, which keep within the returns that were seen."""
     for task, methods in curves.items():
         for method, curve in methods.items():
-            edges = (curve.mean - curve.deviation, curve.mean + curve.deviation)
-            for numbers in zip(curve.steps, curve.mean, curve.deviation, *edges, strict=True):
+            for numbers in zip(curve.steps, curve.mean, curve.deviation, curve.low, curve.high, strict=True):
                 yield task, method, curve.seeds, *numbers
 
 

@@ -20,10 +20,9 @@ _PANEL_WIDTH, _PANEL_HEIGHT, _MARGIN = 3.3, 2.35, 0.9
 
 
 def draw_curve(axes: Axes, curve: Curve, *, style: Style) -> Axes:
-    """Add one method: its mean as a line, one standard deviation to both sides as a band."""
+    """Add one method: its mean as a line, one standard deviation to both sides as a band, within the seen returns."""
     if curve.seeds > 1:
-        low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
-        axes.fill_between(curve.steps, low, high, color=style.colour, alpha=0.18, linewidth=0)
+        axes.fill_between(curve.steps, curve.low, curve.high, color=style.colour, alpha=0.18, linewidth=0)
     axes.plot(curve.steps, curve.mean, color=style.colour, linestyle=style.dashes, linewidth=1.6)
     return axes
 
@@ -67,7 +66,8 @@ def curve_caption(result: Result, *, window: int = WINDOW) -> str:
     unfinished = any(not run.finished for run in result.selection.runs)
     return (
         f"Line: mean over seeds ({count} of each method and task). Band: one sample standard deviation (n - 1) to both "
-        f"sides. Episode return at a step: mean of the last {window} episodes that had ended by then. "
+        "sides, cut off at the smallest and the largest return of any episode on the task. "
+        f"Episode return at a step: mean of the last {window} episodes that had ended by then. "
         "A curve ends where the shortest of its runs does."
         + (" Some runs are unfinished or failed." if unfinished else "")
     )

@@ -62,7 +62,7 @@ def _publish(result: Result, directory: Path, styles: Mapping[str, Style], windo
     comparison = None
     if result.aggregate is not None:
         csv = write_csv(directory / f"{name}-comparison.csv", COMPARISON_COLUMNS, comparison_rows(result.aggregate))
-        comparison = _save(comparison_figure(result, styles=styles, window=window), csv)
+        comparison = _save(comparison_figure(result, styles=styles), csv)
         tell(comparison.png)
     return Published(result=result, curves=curves, comparison=comparison, scores=scores)
 

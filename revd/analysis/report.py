@@ -16,7 +16,10 @@ from revd.analysis.publish import Published
 from revd.analysis.results import Analysis
 from revd.analysis.runs import Run, load_progress
 from revd.analysis.scores import FEWEST_SEEDS, final_score, scored
+from revd.episodes import FINAL_RETURN
 
+#: Why there may be no figure.
+NOTHING_TO_DRAW = "no run that is neither failed nor damaged has a finished episode"
 BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
 
 
@@ -32,9 +35,10 @@ def report(
     sections = [
         ["# Report", "", _overview(analysis.runs), ""],
         _what_was_run(analysis.runs),
-        _returns(analysis.runs, window),
+        _returns(analysis.runs),
         _figures(published, page, window),
         _bonus(analysis.runs),
+        _damaged(analysis.runs),
         _incomplete(analysis.runs, unreadable),
         _software(analysis.runs),
         _commands(analysis.runs),
@@ -59,7 +63,9 @@ def _overview(runs: Sequence[Run]) -> str:
     finished = sum(run.finished for run in runs)
     tasks, methods = len({setting(run) for run in runs}), len({run.label for run in runs})
     what = f"{plural(tasks, 'task')}, {plural(methods, 'method')}"
-    return f"{plural(len(runs), 'run')}, {finished} of them finished: {what}."
+    damaged = sum(run.damage is not None for run in runs)
+    told = f", {damaged} damaged" if damaged else ""
+    return f"{plural(len(runs), 'run')}, {finished} of them finished{told}: {what}."
 
 
 def _what_was_run(runs: Sequence[Run]) -> list[str]:
@@ -71,24 +77,24 @@ def _what_was_run(runs: Sequence[Run]) -> list[str]:
     return ["## What was run", "", *table(("task", "method", "seeds", "steps", "finished"), rows, numbers=2)]
 
 
-def _returns(runs: Sequence[Run], window: int) -> list[str]:
+def _returns(runs: Sequence[Run]) -> list[str]:
     lines = [
         "## Final returns",
         "",
-        f"Of finished runs: the mean return of the last {window} episodes. ± is the sample standard deviation (n - 1) "
-        f"over seeds; IQM the interquartile mean with its {CONFIDENCE:.0%} bootstrap interval ({RESAMPLES:,} "
+        f"Of finished runs that are not damaged: {FINAL_RETURN}. ± is the sample standard deviation (n - 1) over "
+        f"seeds; IQM the interquartile mean with its {CONFIDENCE:.0%} bootstrap interval ({RESAMPLES:,} "
         f"resamples), which takes {FEWEST_SEEDS} seeds.",
         "",
     ]
-    columns = ("method", "seeds", "mean ± std", "IQM", f"{CONFIDENCE:.0%} interval")
+    columns = ("method", "seeds", "mean final return ± std", "IQM", f"{CONFIDENCE:.0%} interval")
     for task, group in group_by(runs, setting).items():
-        rows = [_final_row(method, found, window) for method, found in group_by(group, lambda run: run.label).items()]
+        rows = [_final_row(method, found) for method, found in group_by(group, lambda run: run.label).items()]
         lines += [f"### {escape(task)}", "", *table(columns, rows, numbers=4)]
     return lines
 
 
-def _final_row(method: str, runs: Sequence[Run], window: int) -> tuple[object, ...]:
-    finals = np.array([final_score(run, window=window) for run in scored(runs)])
+def _final_row(method: str, runs: Sequence[Run]) -> tuple[object, ...]:
+    finals = np.array([final_score(run) for run in scored(runs)])
     if not len(finals):
         return method, 0, MISSING, MISSING, MISSING
     if len(finals) < FEWEST_SEEDS:
@@ -103,7 +109,7 @@ def _final_row(method: str, runs: Sequence[Run], window: int) -> tuple[object, .
 def _figures(published: Sequence[Published], page: Path, window: int) -> list[str]:
     lines = ["## Figures", ""]
     if not published:
-        lines += ["None: no run that has not failed has a finished episode.", ""]
+        lines += [f"None: {NOTHING_TO_DRAW}.", ""]
     for entry in published:
         result = entry.result
         title = escape(result.selection.title)
@@ -116,7 +122,7 @@ def _figures(published: Sequence[Published], page: Path, window: int) -> list[st
         if entry.comparison is not None and result.aggregate is not None:
             lines += [f"![{title}: comparison over tasks]({link(entry.comparison.png, page)})", ""]
             files = f"{_files(entry.comparison.pdf, entry.comparison.csv, page)} [Scores]({link(entry.scores, page)})."
-            lines += [f"{escape(comparison_caption(result.aggregate, window=window))} {files}", ""]
+            lines += [f"{escape(comparison_caption(result.aggregate))} {files}", ""]
         lines += [f"- {escape(note)}" for note in result.notes] + [""] * bool(result.notes)
     return lines
 
@@ -139,6 +145,20 @@ def _bonus(runs: Sequence[Run]) -> list[str]:
     )
     columns = ("task", "method", "share of the reward", "share of the time")
     return ["## The bonus", "", explained, "", *table(columns, rows, numbers=2)]
+
+
+def _damaged(runs: Sequence[Run]) -> list[str]:
+    """Nothing where there are none."""
+    rows = [
+        (setting(run), run.label, run.seed, run.state, run.damage, run.directory)
+        for run in runs
+        if run.damage is not None
+    ]
+    if not rows:
+        return []
+    explained = "Their numbers are in no table and no figure above, since they would be wrong."
+    columns = ("task", "method", "seed", "state", "what is wrong", "directory")
+    return ["## Damaged runs", "", explained, "", *table(columns, rows)]
 
 
 def _incomplete(runs: Sequence[Run], unreadable: Sequence[str]) -> list[str]:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from revd.analysis.aggregate import Aggregate, aggregate
-from revd.analysis.curves import WINDOW, Curve, curve, step_grid
+from revd.analysis.aggregate import Aggregate, aggregate, alone
+from revd.analysis.curves import WINDOW, Curve, curve, seen_range, step_grid
 from revd.analysis.groups import Selection, distinguish, group_by, in_order, select
 from revd.analysis.runs import Run
 from revd.analysis.scores import Limits, Score, score_limits, score_matrices, score_runs
+from revd.episodes import PARTS, last_part
 
 Curves = Mapping[str, Mapping[str, Curve]]
 
@@ -39,21 +40,21 @@ class Analysis:
 def analyse(runs: Sequence[Run], *, window: int = WINDOW) -> Analysis:
     """Everything there is to show about runs."""
     named = in_order(distinguish(runs))
-    limits = score_limits(named, window=window)
+    limits = score_limits(named)
     results = [_result(selection, limits, window) for selection in select(named)]
     return Analysis(runs=tuple(named), results=tuple(result for result in results if any(result.curves.values())))
 
 
 def drawable(run: Run) -> bool:
-    """Whether a run is part of the curves: failed ones are not, those under way are as far as they have got."""
-    return run.state != "failed" and len(run.episodes.returns) > 0
+    """Whether a run is part of the curves: not if it failed or is damaged; if it is under way, as far as it is."""
+    return run.state != "failed" and run.damage is None and len(run.episodes.returns) > 0
 
 
 def _result(selection: Selection, limits: Limits, window: int) -> Result:
     curves = {task: _task_curves(selection, task, window) for task in selection.tasks}
-    scores = tuple(score_runs(selection.runs, limits, window=window))
+    scores = tuple(score_runs(selection.runs, limits))
     matrices = score_matrices(scores, selection.methods)
-    comparison = aggregate(matrices, selection.comparisons)
+    comparison = aggregate(matrices, selection.pairs(list(matrices.scores)))
     notes = [*_curve_notes(selection, curves), *(f"over tasks: {note}" for note in matrices.notes)]
     notes += _comparison_notes(selection, scores, comparison)
     return Result(
@@ -66,8 +67,15 @@ def _task_curves(selection: Selection, task: str, window: int) -> dict[str, Curv
     groups = {method: [run for run in selection.of(task, method) if drawable(run)] for method in selection.methods}
     groups = {method: runs for method, runs in groups.items() if runs}
     grid = step_grid(max((run.reached for runs in groups.values() for run in runs), default=0))
+    limits = seen_range([run.episodes for runs in groups.values() for run in runs])
     curves = {
-        method: curve([run.episodes for run in runs], grid=grid, until=min(run.reached for run in runs), window=window)
+        method: curve(
+            [run.episodes for run in runs],
+            grid=grid,
+            until=min(run.reached for run in runs),
+            window=window,
+            limits=limits,
+        )
         for method, runs in groups.items()
     }
     return {method: found for method, found in curves.items() if len(found.steps)}
@@ -96,10 +104,17 @@ def _repeated_seeds(runs: Sequence[Run]) -> list[str]:
 def _problem(run: Run) -> str | None:
     if run.state == "failed":
         return f"failed at {run.reached:,} of {run.total_steps:,} steps and is left out"
+    if run.damage is not None:
+        return f"is damaged and left out: {run.damage}"
     if not len(run.episodes.returns):
         return "has no finished episode and is left out"
     if not run.finished:
         return f"is unfinished ({run.state}), at {run.reached:,} of {run.total_steps:,} steps"
+    part = last_part(run.episodes, run.total_steps)
+    if part is None:
+        return f"has no final return: no episode ended within its {run.total_steps:,} steps"
+    if part < PARTS:
+        return f"had no episode end in the last tenth of its steps: its final return is of tenth {part} of {PARTS}"
     return None
 
 
@@ -127,7 +142,7 @@ def _comparison_notes(selection: Selection, scores: Sequence[Score], found: Aggr
     if len(found.tasks) == 1:
         notes.append(f"over tasks: there is one only, {found.tasks[0]}, so that nothing is said about others")
     if not found.improvements:
-        notes.append("over tasks: no probability of improvement can be drawn, no two compared methods have the runs")
+        notes.append(f"over tasks: no probability of improvement can be drawn, {alone(found)}")
     return notes
 
 

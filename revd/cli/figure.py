@@ -31,9 +31,10 @@ class FigureCommand:
         console = Console()
         collection, analysis = read_runs(self.runs)
         from revd.analysis.publish import publish
+        from revd.analysis.report import NOTHING_TO_DRAW
 
         if not analysis.results:
-            raise ValueError("nothing to draw: no run that has not failed has a finished episode")
+            raise ValueError("; ".join([f"nothing to draw: {NOTHING_TO_DRAW}", *damages(analysis)]))
         publish(analysis, self.output, tell=lambda path: print_line(console, f"{path} (and .pdf, .csv)"))
         for note in [*notes(analysis), *collection.unreadable]:
             print_line(console, f"note: {note}")
@@ -49,6 +50,11 @@ def read_runs(paths: tuple[Path, ...]) -> "tuple[Collection, Analysis]":
 
     collection = collect_runs(paths)
     return collection, analyse(collection.runs)
+
+
+def damages(analysis: "Analysis") -> list[str]:
+    """What is wrong with the runs that are damaged."""
+    return [f"{str(run.directory)!r} is damaged: {run.damage}" for run in analysis.runs if run.damage is not None]
 
 
 def notes(analysis: "Analysis") -> list[str]:

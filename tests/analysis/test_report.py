@@ -84,7 +84,8 @@ def test_runs_that_tell_little(tmp_path):
     text = report(analysis, [], tmp_path / "page.md")
     assert "1 run, 0 of them finished: 1 task, 1 method." in text
     assert "| 1 | — | — | — | — |" in text
-    assert "None: no run that has not failed has a finished episode." in text
+    assert "None: no run that is neither failed nor damaged has a finished episode." in text
+    assert "## Damaged runs" not in text
     assert "## The bonus" not in text
 
 

@@ -93,7 +93,14 @@ def test_two_tasks_with_seeds_are_compared(tmp_path):
     for method, value in (("PPO", 0), ("PPO+REVD", 1)):
         for task in ("bullet/ant", "bullet/hopper"):
             for seed in (1, 2):
-                write_run(tmp_path / f"{method}{task}{seed}", method=method, task=task, seed=seed, returns=[value] * 9)
+                write_run(
+                    tmp_path / f"{method}{task}{seed}",
+                    method=method,
+                    task=task,
+                    seed=seed,
+                    steps=90,
+                    returns=[value] * 9,
+                )
     (result,) = analyse(find_runs(tmp_path)).results
     assert result.aggregate.improvements["PPO+REVD", "PPO"].value == 1
     assert (result.aggregate.iqm["PPO"].value, result.aggregate.iqm["PPO+REVD"].value) == (0, 1)

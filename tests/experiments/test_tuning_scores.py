@@ -5,16 +5,7 @@ import pytest
 from revd.experiments.config import TrainConfig
 from revd.experiments.rundir import RunDirectory, Status
 from revd.experiments.tuning.records import TrialRecord, best, ranked, write_results
-from revd.experiments.tuning.scores import part_returns, parts_past, run_scores, trial_scores
-
-
-def test_a_part_is_the_mean_of_the_episodes_that_ended_in_it():
-    episodes = [(5, 1.0), (10, 3.0), (11, 7.0), (20, 9.0), (95, 5.0), (101, 1000.0)]
-    assert part_returns(episodes, 100) == [2.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 5.0]
-
-
-def test_before_the_first_episode_nothing_is_known():
-    assert part_returns([(35, 2.0)], 100) == [None, None, None, *[2.0] * 7]
+from revd.experiments.tuning.scores import parts_past, run_scores, trial_scores
 
 
 def test_parts_that_a_run_is_past():
