@@ -1,13 +1,16 @@
 """What each figure shows, computed: from runs to numbers, with notes on all that a reader must know about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from revd.analysis.aggregate import Aggregate, aggregate, alone
 from revd.analysis.curves import WINDOW, Curve, curve, seen_range, step_grid
 from revd.analysis.groups import Selection, distinguish, group_by, in_order, select
 from revd.analysis.runs import Run
 from revd.analysis.scores import Limits, Score, score_limits, score_matrices, score_runs
+from revd.analysis.searches import Search, load_search, search_directory, trial_number
 from revd.episodes import PARTS, last_part
 
 Curves = Mapping[str, Mapping[str, Curve]]
@@ -23,13 +26,45 @@ class Result:
     aggregate: Aggregate | None
     notes: tuple[str, ...]
 
+    def best_methods(self, most: int) -> list[str]:
+        """So many of its methods, in its order: those with the best scores on average, and any others after them."""
+        scores = {
+            method: [entry.normalized for entry in self.scores if entry.method == method] for method in self.drawn
+        }
+        ranked = sorted(self.drawn, key=lambda method: -np.mean(scores[method]) if scores[method] else np.inf)
+        return [method for method in self.drawn if method in ranked[:most]]
+
+    @property
+    def drawn(self) -> list[str]:
+        """Labels of the methods that have a curve."""
+        return [method for method in self.selection.methods if any(method in found for found in self.curves.values())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """A search, and the learning curves of its trials; None where no episode has ended."""
+
+    search: Search
+    curves: Result | None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """All runs with their variants named, and the results of all figures that can be made of them."""
+    """
+    Runs with their variants named, the results of all figures that can be made of them, and searches.
+
+    The trials of a search are in none of the other results: the best of many is no fair sample of a method.
+    """
 
     runs: tuple[Run, ...]
     results: tuple[Result, ...]
+    searches: tuple[SearchResult, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """Those of the trials too."""
+        return (*self.runs, *(run for found in self.searches for run in found.search.runs))
 
     @property
     def methods(self) -> list[str]:
@@ -39,10 +74,44 @@ class Analysis:
 
 def analyse(runs: Sequence[Run], *, window: int = WINDOW) -> Analysis:
     """Everything there is to show about runs."""
-    named = in_order(distinguish(runs))
+    ordinary, searches, notes = _split(runs)
+    named = in_order(distinguish(ordinary))
     limits = score_limits(named)
     results = [_result(selection, limits, window) for selection in select(named)]
-    return Analysis(runs=tuple(named), results=tuple(result for result in results if any(result.curves.values())))
+    return Analysis(
+        runs=tuple(named),
+        results=tuple(result for result in results if any(result.curves.values())),
+        searches=tuple(SearchResult(search=search, curves=_search_curves(search, window)) for search in searches),
+        notes=tuple(notes),
+    )
+
+
+def _split(runs: Sequence[Run]) -> tuple[list[Run], list[Search], list[str]]:
+    """Ordinary runs, the searches that the others are of, and which of those cannot be read."""
+    ordinary, searches, notes = [], [], []
+    for directory, group in group_by(runs, lambda run: search_directory(run.directory)).items():
+        if directory is None:
+            ordinary += group
+            continue
+        try:
+            searches.append(load_search(directory, group))
+        except ValueError as error:
+            ordinary += group
+            notes.append(f"{error}; its trials are shown like other runs")
+    return ordinary, searches, notes
+
+
+def _search_curves(search: Search, window: int) -> Result | None:
+    """The learning curves of all trials, of which figures show the best."""
+    runs = [replace(run, variant=f"trial {trial_number(run.directory)}") for run in search.runs]
+    runs.sort(key=lambda run: (trial_number(run.directory) or 0, run.seed))
+    name = f"Trials of the search {search.directory.resolve().name}"
+    selection = Selection(name=name, title=name, runs=tuple(runs), comparisons=())
+    curves = {task: _task_curves(selection, task, window) for task in selection.tasks}
+    if not any(curves.values()):
+        return None
+    scores = tuple(score_runs(runs, score_limits(runs)))
+    return Result(selection=selection, curves=curves, scores=scores, aggregate=None, notes=())
 
 
 def drawable(run: Run) -> bool:

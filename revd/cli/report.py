@@ -35,7 +35,8 @@ class ReportCommand:
         published = publish(analysis, figures)
         self.output.parent.mkdir(parents=True, exist_ok=True)
         self.output.write_text(report(analysis, published, self.output, unreadable=collection.unreadable))
-        runs, drawn = plural(len(analysis.runs), "run"), plural(len(published), "figure")
+        drawings = len(published.results) + sum(len(search.drawings) for search in published.searches)
+        runs, drawn = plural(len(analysis.all_runs), "run"), plural(drawings, "figure")
         console = Console()
         print_line(console, f"{self.output}: {runs}, {drawn} in {figures}")
         for damage in damages(analysis):
