@@ -61,6 +61,22 @@ def test_the_figure_states_how_scores_are_made(tmp_path):
         assert words in caption
 
 
+def test_of_many_methods_the_best_are_shown(tmp_path):
+    for variant in range(12):
+        for seed in (1, 2):
+            path = tmp_path / f"{variant}-{seed}"
+            write_run(path, method="PPO+RE3", seed=seed, returns=[-100 + 5 * variant + seed] * 9, weight=variant)
+    write_run(tmp_path / "p1", seed=1, returns=[-99.5] * 9)
+    write_run(tmp_path / "p2", seed=2, returns=[-99.0] * 9)
+    (result,) = analyse(find_runs(tmp_path)).results
+    means, _, improvements = comparison_figure(result, styles={}).subfigs[0].axes
+    best = [f"PPO+RE3 (weight={variant})" for variant in range(4, 12)]
+    assert {label.get_text().replace("\n", " ") for label in means.get_yticklabels()} == set(best)
+    rows = {label.get_text().replace("\n", " ") for label in improvements.get_yticklabels()}
+    assert rows == {f"{label} over PPO" for label in best}
+    assert "the 8 best of 13 by interquartile mean" in comparison_caption(result.aggregate)
+
+
 def test_five_seeds_are_enough(tmp_path):
     found = result_of(tmp_path, ["PPO"], seeds=range(5)).aggregate
     assert "too narrow" not in comparison_caption(found)

@@ -121,7 +121,7 @@ def test_a_report_of_a_search(thirty, tmp_path, monkeypatch):
 
 def test_a_search_that_cannot_be_read_is_told(tmp_path):
     directory = write_search(tmp_path / "s", trials=3)
-    write_json(directory / "study.json", {"search": {}, "seeds": 1, "metric": "luck"})
+    write_json(directory / "study.json", {"search": {"k": "k=3,5"}, "seeds": 1, "metric": "luck"})
     found = analyse(collect_runs([directory]).runs)
     assert (len(found.runs), found.searches) == (3, ())
     (note,) = found.notes
