@@ -25,8 +25,9 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 import revd.rllib
 from revd.analysis.curves import Interval
 from revd.analysis.figures import learning_curves, save_figure
-from revd.analysis.runs import Episodes, Run
+from revd.analysis.runs import Run
 from revd.analysis.tables import summarize
+from revd.episodes import Episodes
 from revd.experiments.demo import TASK, THRESHOLD
 
 ENVS, STEPS, WEIGHT = 10, 128, 1.0

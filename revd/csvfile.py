@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from revd.atomicfile import sync, write_whole
+from revd.plainfile import read_plain_text
 
 
 class Limit(NamedTuple):
@@ -16,6 +17,16 @@ class Limit(NamedTuple):
 
     column: str
     largest: float
+
+
+class CsvTable(NamedTuple):
+    """What a file holds, good or not."""
+
+    columns: list[str]
+    #: Each row's line, and its cells: None for what is no row.
+    rows: list[tuple[int, list[str] | None]]
+    #: Whether something comes after the last newline: a row that was cut off, or is still being written.
+    is_cut: bool
 
 
 class CsvFile:
@@ -78,21 +89,27 @@ class CsvFile:
         self._file = self._path.open("a", newline="", encoding="utf-8")
 
 
+def read_csv(path: Path) -> CsvTable:
+    """Everything in a file, with what is damaged marked as such; a ValueError for what is no ordinary file."""
+    text = read_plain_text(path)
+    # After the last newline there is nothing, or a row that was cut off.
+    lines = [line + "\n" for line in text.split("\n")[:-1]]
+    columns = _cells(iter(lines[:1]))
+    return CsvTable(columns, list(_rows(lines, len(columns))), is_cut=not text.endswith("\n") and text != "")
+
+
 def _read(path: Path, until: Limit | None = None) -> tuple[list[str], list[dict[str, str]]]:
     """
     Columns and rows of a file, none if it does not exist.
 
     What comes after the last good row, or the last within the limit, is dropped unseen. Damage before it is an error.
     """
-    text = path.read_bytes().decode(errors="replace") if path.exists() else ""
-    # After the last newline there is nothing, or a row that was cut off.
-    lines = [line + "\n" for line in text.split("\n")[:-1]]
-    columns = _cells(iter(lines[:1]))
-    if until is not None and len(lines) > 1 and until.column not in columns:
+    columns, lines, _ = read_csv(path) if path.exists() else CsvTable([], [], False)
+    if until is not None and lines and until.column not in columns:
         raise ValueError(f"{path} is damaged: its first line has no column {until.column!r}")
     rows: list[dict[str, str]] = []
     damaged: int | None = None
-    for number, cells in _rows(lines, len(columns)):
+    for number, cells in lines:
         row = None if cells is None else dict(zip(columns, cells, strict=True))
         place = None if row is None or until is None else _number(row[until.column])
         if row is None or (until is not None and place is None):

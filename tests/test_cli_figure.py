@@ -1,3 +1,4 @@
+import os
 import shutil
 import subprocess
 import sys
@@ -74,7 +75,10 @@ def test_no_runs_is_one_line(command, capsys):
 def test_nothing_to_draw_is_one_line(capsys):
     write_run(Path("runs/a"), state="failed")
     assert exit_code(["figure", "runs"]) == 2
-    assert capsys.readouterr().err == "revd: nothing to draw: no run that has not failed has a finished episode\n"
+    assert (
+        capsys.readouterr().err
+        == "revd: nothing to draw: no run that is neither failed nor damaged has a finished episode\n"
+    )
     assert not Path("figures").exists()
 
 
@@ -88,6 +92,46 @@ def test_a_report_is_a_file(capsys):
     write_run(Path("runs/a"))
     assert exit_code(["report", "runs", "--output", "."]) == 2
     assert "is a directory; it must be a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.html", "x", "x.pdf", "md"])
+def test_a_report_is_a_page_of_markdown(name, capsys, tmp_path):
+    write_run(Path("runs/a"))
+    assert exit_code(["report", "runs", "--output", name]) == 2
+    said = capsys.readouterr().err
+    assert said == f"revd: output {name!r} must end in .md or .markdown: reports are pages of Markdown\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_a_report_is_not_written_into_a_fifo(capsys):
+    write_run(Path("runs/a"))
+    os.mkfifo("page.md")
+    assert exit_code(["report", "runs", "--output", "page.md"]) == 2
+    assert capsys.readouterr().err == "revd: output 'page.md' is no file\n"
+
+
+def test_damaged_runs_are_told(capsys, monkeypatch):
+    monkeypatch.setattr("revd.analysis.publish.save_figure", fake_save)
+    write_runs()
+    with Path("runs/a2/episodes.csv").open("a") as file:
+        file.write("oops\n")
+    cli.main(["report", "runs"])
+    wrong = "episodes.csv: line 22 is no row of 4 values"
+    assert f"\nleft out: 'runs/a2' is damaged: {wrong}\n" in capsys.readouterr().out
+    page = Path("report.md").read_text()
+    assert "2 runs, 2 of them finished, 1 damaged: 1 task, 1 method." in page
+    assert f"| MountainCar-v0 | PPO | 2 | finished | {wrong} | runs/a2 |" in page
+    assert "| PPO | 1 | 1.00 | — | — |" in page, "the number of the other one alone"
+    cli.main(["figure", "runs"])
+    said = capsys.readouterr().out
+    assert f"note: gymnasium-algorithms: PPO on MountainCar-v0, seed 2, is damaged and left out: {wrong}\n" in said
+
+
+def test_where_all_are_damaged_it_is_told(capsys):
+    path = write_run(Path("runs/a"), returns=[1] * 20)
+    (path / "episodes.csv").unlink()
+    assert exit_code(["figure", "runs"]) == 2
+    assert capsys.readouterr().err.endswith("; 'runs/a' is damaged: episodes.csv is missing\n")
 
 
 def test_missing_packages_are_told(monkeypatch, capsys):

@@ -14,8 +14,8 @@ import numpy as np
 from rliable import library
 
 from revd.analysis.groups import Pairs
-from revd.analysis.runs import Array
-from revd.analysis.scores import Matrices
+from revd.analysis.scores import FEWEST_SEEDS, Matrices
+from revd.episodes import Array
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -68,6 +68,12 @@ def aggregate(matrices: Matrices, comparisons: Pairs) -> Aggregate | None:
             if better in scores and worse in scores
         },
     )
+
+
+def alone(found: Aggregate) -> str:
+    """Why no two methods can be held against each other."""
+    have = f"runs of at least {FEWEST_SEEDS} seeds on every task"
+    return f"there is one method only that has {have}: {', '.join(found.seeds)}"
 
 
 def interquartile_mean(scores: Array, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:

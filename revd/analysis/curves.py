@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from revd.analysis.runs import Array, Episodes
+from revd.episodes import Array, Episodes
 
-# SB3's own `ep_rew_mean` is taken over so many episodes, so the live display and the tables agree.
+# SB3's own `ep_rew_mean` is taken over so many episodes, so the live display and the curves agree.
 WINDOW = 100
 
 
@@ -36,13 +36,26 @@ class Curve:
     """
     Mean and sample standard deviation (n - 1) of the return over seeds, each (points,) at `steps`.
 
-    The deviation of a single seed is NaN.
+    The deviation of a single seed is NaN. `lowest` and `highest` are the ends of the range of returns, beyond which no
+    band makes sense.
     """
 
     steps: Array
     mean: Array
     deviation: Array
     seeds: int
+    lowest: float = -np.inf
+    highest: float = np.inf
+
+    @property
+    def low(self) -> Array:
+        """The band's lower edge: one deviation below the mean, but not below the lowest return."""
+        return np.maximum(self.mean - self.deviation, self.lowest)
+
+    @property
+    def high(self) -> Array:
+        """The band's upper edge: one deviation above the mean, but not above the highest return."""
+        return np.minimum(self.mean + self.deviation, self.highest)
 
 
 def recent_mean(episodes: Episodes, steps: Array, *, window: int = WINDOW) -> Array:
@@ -57,12 +70,6 @@ def recent_mean(episodes: Episodes, steps: Array, *, window: int = WINDOW) -> Ar
     sums = np.concatenate([[0.0], np.cumsum(episodes.returns)])
     count = last - first
     return np.where(count > 0, (sums[last] - sums[first]) / np.maximum(count, 1), np.nan)
-
-
-def final_return(episodes: Episodes, *, window: int = WINDOW) -> float:
-    """The mean return of the last `window` episodes; NaN without any."""
-    _check_window(window)
-    return float(np.mean(episodes.returns[-window:])) if len(episodes.returns) else float("nan")
 
 
 def steps_to_reach(episodes: Episodes, threshold: float, *, window: int = WINDOW) -> float | None:
@@ -86,11 +93,36 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean=float(np.mean(values)), low=float(np.min(values)), high=float(np.max(values)))
 
 
-def curve(seeds: Sequence[Episodes], *, grid: Array, until: float, window: int = WINDOW) -> Curve:
-    """The learning curve over several seeds at those of `grid` that all have reached: none after `until`."""
+def curve(
+    seeds: Sequence[Episodes],
+    *,
+    grid: Array,
+    until: float,
+    window: int = WINDOW,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+) -> Curve:
+    """
+    The learning curve over several seeds at those of `grid` that all have reached: none after `until`.
+
+    Its band keeps within `limits`, the lowest and the highest return that there is.
+    """
     steps, curves = _common(seeds, grid[grid <= until], window)
     deviation = curves.std(axis=0, ddof=1) if len(seeds) > 1 else np.full(len(steps), np.nan)
-    return Curve(steps=steps, mean=curves.mean(axis=0), deviation=deviation, seeds=len(seeds))
+    lowest, highest = limits
+    return Curve(
+        steps=steps,
+        mean=curves.mean(axis=0),
+        deviation=deviation,
+        seeds=len(seeds),
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+def seen_range(seeds: Sequence[Episodes]) -> tuple[float, float]:
+    """The smallest and the largest return of any episode; everything where there are no episodes."""
+    returns = np.concatenate([np.empty(0), *(episodes.returns for episodes in seeds)])
+    return (float(returns.min()), float(returns.max())) if len(returns) else (-np.inf, np.inf)
 
 
 def step_grid(last: float, *, points: int = 200) -> Array:

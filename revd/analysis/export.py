@@ -10,6 +10,7 @@ import numpy as np
 from revd.analysis.aggregate import Aggregate
 from revd.analysis.results import Curves
 from revd.analysis.scores import Score
+from revd.analysis.searches import Search
 
 CURVE_COLUMNS = ("task", "method", "seeds", "steps", "mean", "std", "low", "high")
 SCORE_COLUMNS = ("task", "method", "seed", "steps", "return", "normalized")
@@ -19,11 +20,10 @@ Row = tuple[object, ...]
 
 
 def curve_rows(curves: Curves) -> Iterator[Row]:
-    """The learning curves; `low` and `high` are the band's edges."""
+    """The learning curves; `low` and `high` are the band's edges, which keep within the returns that were seen."""
     for task, methods in curves.items():
         for method, curve in methods.items():
-            edges = (curve.mean - curve.deviation, curve.mean + curve.deviation)
-            for numbers in zip(curve.steps, curve.mean, curve.deviation, *edges, strict=True):
+            for numbers in zip(curve.steps, curve.mean, curve.deviation, curve.low, curve.high, strict=True):
                 yield task, method, curve.seeds, *numbers
 
 
@@ -42,6 +42,17 @@ def comparison_rows(found: Aggregate) -> Iterator[Row]:
     for method, profile in found.profiles.items():
         for numbers in zip(profile.thresholds, profile.fraction, profile.low, profile.high, strict=True):
             yield "profile", method, "", *numbers
+
+
+def search_columns(search: Search) -> tuple[str, ...]:
+    """What is told of each trial."""
+    return "trial", "state", "score", *(axis.name for axis in search.axes)
+
+
+def search_rows(search: Search) -> Iterator[Row]:
+    """The trials; pruned ones have the score that they had when they were stopped."""
+    for trial in search.trials:
+        yield trial.number, trial.state, np.nan if trial.score is None else trial.score, *trial.values.values()
 
 
 def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Row]) -> Path:

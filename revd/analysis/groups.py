@@ -87,9 +87,37 @@ class Selection:
         """Labels of its methods, in the figure's order."""
         return list(dict.fromkeys(run.label for run in self.runs))
 
+    def pairs(self, labels: Sequence[str]) -> Pairs:
+        """
+        Which of some of its methods are held against which: first the figure's own pairs.
+
+        Then every method with a bonus against its algorithm without one, and whatever is in no pair yet against the
+        first of all: there is a comparison wherever there are two methods.
+        """
+        methods = {run.label: run.method for run in self.runs}
+        found = [pair for pair in self.comparisons if set(pair) <= set(labels)]
+        plain = [label for label in labels if "+" not in methods[label]]
+        reference = next(iter(plain or labels), "")
+        for label in labels:
+            own = [base for base in plain if methods[base] == methods[label].partition("+")[0]]
+            # Of several variants without a bonus, the one with the same settings.
+            bases = [base for base in own if variant_of(base) == variant_of(label)] or own or [reference]
+            held = any(label == better and worse in plain for better, worse in found) or (bases[0], label) in found
+            if label not in plain and not held:
+                found += [(label, bases[0])]
+        alone = [label for label in labels if not any(label in pair for pair in found)]
+        others = plain if reference in alone else alone
+        found += [(label, reference) for label in others]
+        return tuple((better, worse) for better, worse in found if better != worse)
+
     def of(self, task: str, method: str) -> list[Run]:
         """Runs of one method on one task."""
         return [run for run in self.runs if (run.task, run.label) == (task, method)]
+
+
+def variant_of(label: str) -> str:
+    """What a label says in brackets about the variant; empty if there is one kind of runs only."""
+    return label.partition(" (")[2]
 
 
 def suite_of(task: str) -> str:

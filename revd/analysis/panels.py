@@ -2,36 +2,44 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from revd.analysis.curves import WINDOW, Curve
 from revd.analysis.figures import captioned_figure, style_steps, title_figure
 from revd.analysis.groups import suite_of
+from revd.analysis.markdown import plural
 from revd.analysis.results import Result
-from revd.analysis.styles import Style
+from revd.analysis.styles import Style, distinct_styles
+
+#: So many methods are told apart by a legend; of more, the best, and the others are grey.
+MOST_METHODS = 8
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _MARGIN = 3.3, 2.35, 0.9
+_LEGEND_ROW = 0.24
+_OTHERS = "0.82"
 
 
 def draw_curve(axes: Axes, curve: Curve, *, style: Style) -> Axes:
-    """Add one method: its mean as a line, one standard deviation to both sides as a band."""
+    """Add one method: its mean as a line, one standard deviation to both sides as a band, within the seen returns."""
     if curve.seeds > 1:
-        low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
-        axes.fill_between(curve.steps, low, high, color=style.colour, alpha=0.18, linewidth=0)
+        axes.fill_between(curve.steps, curve.low, curve.high, color=style.colour, alpha=0.18, linewidth=0)
     axes.plot(curve.steps, curve.mean, color=style.colour, linestyle=style.dashes, linewidth=1.6)
     return axes
 
 
 def draw_task(axes: Axes, task: str, curves: Mapping[str, Curve], *, styles: Mapping[str, Style]) -> Axes:
-    """Add all methods of one task; say so if there are none."""
+    """Add all methods of one task, those without a style as grey lines behind; say so if there are none."""
     for method, curve in curves.items():
-        draw_curve(axes, curve, style=styles[method])
+        if method in styles:
+            draw_curve(axes, curve, style=styles[method])
+        else:
+            axes.plot(curve.steps, curve.mean, color=_OTHERS, linewidth=0.8, zorder=0.5)
     style_steps(axes, title=pretty_task(task), last=max((curve.steps[-1] for curve in curves.values()), default=1.0))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
     if not curves:
@@ -42,9 +50,14 @@ def draw_task(axes: Axes, task: str, curves: Mapping[str, Curve], *, styles: Map
 
 def curve_figure(result: Result, *, styles: Mapping[str, Style], window: int = WINDOW) -> Figure:
     """The whole figure: panels, one legend, and what line and band are."""
+    if len(result.drawn) > MOST_METHODS:
+        styles = distinct_styles(result.best_methods(MOST_METHODS))
     tasks = result.selection.tasks
     rows, columns = grid_shape(len(tasks))
-    width, height = max(columns * _PANEL_WIDTH, 5.0), rows * _PANEL_HEIGHT + _MARGIN
+    width = max(columns * _PANEL_WIDTH, 5.0)
+    handles = _legend(result, styles)
+    per_row = _legend_columns(handles, width)
+    height = rows * _PANEL_HEIGHT + _MARGIN + _LEGEND_ROW * (math.ceil(len(handles) / per_row) - 1)
     figure, body = captioned_figure(width, height, curve_caption(result, window=window))
     grid = body.subplots(rows, columns, squeeze=False).ravel()
     for axes, task in zip(grid, tasks, strict=False):
@@ -55,7 +68,7 @@ def curve_figure(result: Result, *, styles: Mapping[str, Style], window: int = W
         axes.remove()
     title_figure(body, result.selection.title)
     body.supylabel("episode return", fontsize="medium")
-    _add_legend(body, result, styles, width)
+    body.legend(handles=handles, loc="outside lower center", ncols=per_row, frameon=False, handlelength=2.6)
     return figure
 
 
@@ -67,10 +80,19 @@ def curve_caption(result: Result, *, window: int = WINDOW) -> str:
     unfinished = any(not run.finished for run in result.selection.runs)
     return (
         f"Line: mean over seeds ({count} of each method and task). Band: one sample standard deviation (n - 1) to both "
-        f"sides. Episode return at a step: mean of the last {window} episodes that had ended by then. "
+        "sides, cut off at the smallest and the largest return of any episode on the task. "
+        f"Episode return at a step: mean of the last {window} episodes that had ended by then. "
         "A curve ends where the shortest of its runs does."
         + (" Some runs are unfinished or failed." if unfinished else "")
+        + few_shown(len(result.drawn), by="final return")
     )
+
+
+def few_shown(methods: int, *, by: str) -> str:
+    """A sentence where there are more methods than a legend can tell apart; else nothing."""
+    if methods <= MOST_METHODS:
+        return ""
+    return f" In colour: the {MOST_METHODS} best of {methods} by {by}; the numbers of all are in the CSV file."
 
 
 def pretty_task(task: str) -> str:
@@ -93,11 +115,18 @@ def _pretty_word(word: str) -> str:
     return word.capitalize() if word.isalpha() else word.upper()
 
 
-def _add_legend(body: SubFigure, result: Result, styles: Mapping[str, Style], width: float) -> None:
-    shown = [
-        method for method in result.selection.methods if any(method in curves for curves in result.curves.values())
+def _legend(result: Result, styles: Mapping[str, Style]) -> list[Line2D]:
+    """A line for each method that has a style, and one for all others."""
+    lines = [
+        Line2D([], [], color=styles[name].colour, linestyle=styles[name].dashes, linewidth=2, label=name)
+        for name in result.drawn
+        if name in styles
     ]
-    handles = [Line2D([], [], color=styles[name].colour, linestyle=styles[name].dashes, linewidth=2) for name in shown]
-    # As many columns as fit: labels of variants are long.
-    columns = int(np.clip(width / (0.8 + 0.085 * max(map(len, shown))), 1, len(shown)))
-    body.legend(handles, shown, loc="outside lower center", ncols=columns, frameon=False, handlelength=2.6)
+    others = len(result.drawn) - len(lines)
+    return lines + [Line2D([], [], color=_OTHERS, linewidth=2, label=plural(others, "other"))] * bool(others)
+
+
+def _legend_columns(handles: Sequence[Line2D], width: float) -> int:
+    """As many as fit: labels of variants are long."""
+    longest = max(len(str(line.get_label())) for line in handles)
+    return int(np.clip(width / (0.8 + 0.085 * longest), 1, len(handles)))

@@ -12,17 +12,24 @@ from revd.analysis.curves import WINDOW
 from revd.analysis.groups import group_by
 from revd.analysis.markdown import MISSING, escape, link, numbers, percent, plural, table
 from revd.analysis.panels import curve_caption
-from revd.analysis.publish import Published
+from revd.analysis.publish import Publication, PublishedSearch
 from revd.analysis.results import Analysis
 from revd.analysis.runs import Run, load_progress
 from revd.analysis.scores import FEWEST_SEEDS, final_score, scored
+from revd.analysis.searches import Search
+from revd.analysis.searchfigure import search_caption, search_title
+from revd.episodes import FINAL_RETURN
 
+#: Why there may be no figure.
+NOTHING_TO_DRAW = "no run that is neither failed nor damaged has a finished episode"
+#: Trials of a search that are listed.
+TRIALS = 20
 BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
 
 
 def report(
     analysis: Analysis,
-    published: Sequence[Published],
+    published: Publication,
     page: Path,
     *,
     unreadable: Sequence[str] = (),
@@ -30,14 +37,15 @@ def report(
 ) -> str:
     """The page's text; links are relative to `page`."""
     sections = [
-        ["# Report", "", _overview(analysis.runs), ""],
-        _what_was_run(analysis.runs),
-        _returns(analysis.runs, window),
+        ["# Report", "", _overview(analysis), ""],
+        *([_what_was_run(analysis.runs), _returns(analysis.runs)] if analysis.runs else []),
+        _searches(published.searches, page, window),
         _figures(published, page, window),
         _bonus(analysis.runs),
-        _incomplete(analysis.runs, unreadable),
-        _software(analysis.runs),
-        _commands(analysis.runs),
+        _damaged(analysis.all_runs),
+        _incomplete(analysis, unreadable),
+        _software(analysis.all_runs),
+        _commands(analysis),
     ]
     return "\n".join(line for section in sections for line in section).rstrip() + "\n"
 
@@ -55,11 +63,16 @@ def bonus_means(run: Run) -> dict[str, float]:
     return {name: float(values.mean()) if len(values) else float("nan") for name, values in finite.items()}
 
 
-def _overview(runs: Sequence[Run]) -> str:
+def _overview(analysis: Analysis) -> str:
+    runs = analysis.all_runs
     finished = sum(run.finished for run in runs)
     tasks, methods = len({setting(run) for run in runs}), len({run.label for run in runs})
     what = f"{plural(tasks, 'task')}, {plural(methods, 'method')}"
-    return f"{plural(len(runs), 'run')}, {finished} of them finished: {what}."
+    if analysis.searches:
+        what += f", {len(analysis.searches)} searches" if len(analysis.searches) > 1 else ", 1 search"
+    damaged = sum(run.damage is not None for run in runs)
+    told = f", {damaged} damaged" if damaged else ""
+    return f"{plural(len(runs), 'run')}, {finished} of them finished{told}: {what}."
 
 
 def _what_was_run(runs: Sequence[Run]) -> list[str]:
@@ -71,24 +84,24 @@ def _what_was_run(runs: Sequence[Run]) -> list[str]:
     return ["## What was run", "", *table(("task", "method", "seeds", "steps", "finished"), rows, numbers=2)]
 
 
-def _returns(runs: Sequence[Run], window: int) -> list[str]:
+def _returns(runs: Sequence[Run]) -> list[str]:
     lines = [
         "## Final returns",
         "",
-        f"Of finished runs: the mean return of the last {window} episodes. ± is the sample standard deviation (n - 1) "
-        f"over seeds; IQM the interquartile mean with its {CONFIDENCE:.0%} bootstrap interval ({RESAMPLES:,} "
+        f"Of finished runs that are not damaged: {FINAL_RETURN}. ± is the sample standard deviation (n - 1) over "
+        f"seeds; IQM the interquartile mean with its {CONFIDENCE:.0%} bootstrap interval ({RESAMPLES:,} "
         f"resamples), which takes {FEWEST_SEEDS} seeds.",
         "",
     ]
-    columns = ("method", "seeds", "mean ± std", "IQM", f"{CONFIDENCE:.0%} interval")
+    columns = ("method", "seeds", "mean final return ± std", "IQM", f"{CONFIDENCE:.0%} interval")
     for task, group in group_by(runs, setting).items():
-        rows = [_final_row(method, found, window) for method, found in group_by(group, lambda run: run.label).items()]
+        rows = [_final_row(method, found) for method, found in group_by(group, lambda run: run.label).items()]
         lines += [f"### {escape(task)}", "", *table(columns, rows, numbers=4)]
     return lines
 
 
-def _final_row(method: str, runs: Sequence[Run], window: int) -> tuple[object, ...]:
-    finals = np.array([final_score(run, window=window) for run in scored(runs)])
+def _final_row(method: str, runs: Sequence[Run]) -> tuple[object, ...]:
+    finals = np.array([final_score(run) for run in scored(runs)])
     if not len(finals):
         return method, 0, MISSING, MISSING, MISSING
     if len(finals) < FEWEST_SEEDS:
@@ -100,10 +113,49 @@ def _final_row(method: str, runs: Sequence[Run], window: int) -> tuple[object, .
     return method, len(finals), f"{mean} ± {deviation}", iqm, f"{low} to {high}"
 
 
-def _figures(published: Sequence[Published], page: Path, window: int) -> list[str]:
+def _searches(published: Sequence[PublishedSearch], page: Path, window: int) -> list[str]:
+    """What each search found, its trials by score, and its figures; nothing where there are none."""
+    lines = ["## Searches", ""] if published else []
+    for entry in published:
+        search, curves = entry.result.search, entry.result.curves
+        title = escape(search_title(search))
+        lines += [f"### {title}", "", f"![{title}: scores]({link(entry.scores.png, page)})", ""]
+        lines += [f"{escape(search_caption(search))} {_files(entry.scores.pdf, entry.scores.csv, page)}", ""]
+        lines += _trials(search)
+        if entry.curves is not None and curves is not None:
+            lines += [f"![{title}: learning curves]({link(entry.curves.png, page)})", ""]
+            caption = escape(curve_caption(curves, window=window))
+            lines += [f"{caption} {_files(entry.curves.pdf, entry.curves.csv, page)}", ""]
+    return lines
+
+
+def _trials(search: Search) -> list[str]:
+    """The best trials, with the final return of their runs as the tables of other runs have it."""
+    names = [axis.name for axis in search.axes]
+    rows = []
+    for trial in search.finished[:TRIALS]:
+        finals = [final_score(run) for run in scored(search.runs_of(trial))]
+        final = numbers(float(np.mean(finals)))[0] if len(finals) == search.seeds else MISSING
+        place = 1 + sum((other.score or 0.0) > (trial.score or 0.0) for other in search.finished)
+        values = [trial.values[name] for name in names]
+        rows.append((place, trial.number, *values, *numbers(trial.score or 0.0), final))
+    if not rows:
+        return ["No trial has finished.", ""]
+    finished, all_of_them = len(search.finished), len(search.trials)
+    told = f"{finished} of {plural(all_of_them, 'trial')} finished" + (
+        f"; the best {TRIALS}:" if finished > TRIALS else ":"
+    )
+    columns = ("rank", "trial", *names, f"score ({search.metric})", "final return, mean over seeds")
+    return [told, "", *table(columns, rows, numbers=len(columns))]
+
+
+def _figures(publication: Publication, page: Path, window: int) -> list[str]:
+    published = publication.results
+    if publication.searches and not published:
+        return []
     lines = ["## Figures", ""]
     if not published:
-        lines += ["None: no run that has not failed has a finished episode.", ""]
+        lines += [f"None: {NOTHING_TO_DRAW}.", ""]
     for entry in published:
         result = entry.result
         title = escape(result.selection.title)
@@ -116,7 +168,7 @@ def _figures(published: Sequence[Published], page: Path, window: int) -> list[st
         if entry.comparison is not None and result.aggregate is not None:
             lines += [f"![{title}: comparison over tasks]({link(entry.comparison.png, page)})", ""]
             files = f"{_files(entry.comparison.pdf, entry.comparison.csv, page)} [Scores]({link(entry.scores, page)})."
-            lines += [f"{escape(comparison_caption(result.aggregate, window=window))} {files}", ""]
+            lines += [f"{escape(comparison_caption(result.aggregate))} {files}", ""]
         lines += [f"- {escape(note)}" for note in result.notes] + [""] * bool(result.notes)
     return lines
 
@@ -141,7 +193,23 @@ def _bonus(runs: Sequence[Run]) -> list[str]:
     return ["## The bonus", "", explained, "", *table(columns, rows, numbers=2)]
 
 
-def _incomplete(runs: Sequence[Run], unreadable: Sequence[str]) -> list[str]:
+def _damaged(runs: Sequence[Run]) -> list[str]:
+    """Nothing where there are none."""
+    rows = [
+        (setting(run), run.label, run.seed, run.state, run.damage, run.directory)
+        for run in runs
+        if run.damage is not None
+    ]
+    if not rows:
+        return []
+    explained = "Their numbers are in no table and no figure above, since they would be wrong."
+    columns = ("task", "method", "seed", "state", "what is wrong", "directory")
+    return ["## Damaged runs", "", explained, "", *table(columns, rows)]
+
+
+def _incomplete(analysis: Analysis, unreadable: Sequence[str]) -> list[str]:
+    """Trials that a search gave up are not among them: that is how searches go."""
+    pruned = {run.directory for found in analysis.searches for run in found.search.pruned_runs}
     rows = [
         (
             setting(run),
@@ -152,12 +220,13 @@ def _incomplete(runs: Sequence[Run], unreadable: Sequence[str]) -> list[str]:
             run.error or "",
             run.directory,
         )
-        for run in runs
-        if not run.finished
+        for run in analysis.all_runs
+        if not run.finished and run.directory not in pruned
     ]
     lines = ["## Failed and unfinished runs", ""]
     lines += table(("task", "method", "seed", "state", "steps", "error", "directory"), rows) if rows else ["None.", ""]
-    return lines + [f"- {escape(reason)}" for reason in unreadable] + [""] * bool(unreadable)
+    reasons = [*unreadable, *analysis.notes]
+    return lines + [f"- {escape(reason)}" for reason in reasons] + [""] * bool(reasons)
 
 
 def _software(runs: Sequence[Run]) -> list[str]:
@@ -172,16 +241,17 @@ def _origin(run: Run) -> tuple[str, str, str, str]:
     return commit, str(run.origin.get("python") or MISSING), packages, str(run.origin.get("platform") or MISSING)
 
 
-def _commands(runs: Sequence[Run]) -> list[str]:
+def _commands(analysis: Analysis) -> list[str]:
+    best = [search.runs_of(search.best[0]) for found in analysis.searches if (search := found.search).best]
     lines = [
         "## Commands to repeat it",
         "",
-        "One for each task and method; the other seeds differ in `--seed` alone.",
+        "One for each task and method, and the best of each search; the other seeds differ in `--seed` alone.",
         "",
     ]
     lines.append("```sh")
     left_out = 0
-    for group in _by_method(runs).values():
+    for group in [*_by_method(analysis.runs).values(), *filter(None, best)]:
         repeat = repeat_command(group[0].origin.get("repeat"))
         others = ", ".join(str(run.seed) for run in group[1:])
         if repeat is None:

@@ -1,33 +1,21 @@
 """Reading run directories, finished or not. The files' format is all that is known of their writer."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from revd.analysis.damage import find_damage
+from revd.csvfile import read_csv
+from revd.episodes import NO_EPISODES, Array, EpisodeFile, Episodes, read_episodes
+from revd.plainfile import read_plain_text
 
 _TOO_MANY = 2**63
-
-
-@dataclass(frozen=True, kw_only=True)
-class Episodes:
-    """Finished episodes in the order in which they ended: the steps taken by then, the task's own return."""
-
-    steps: Array
-    returns: Array
-
-    def __post_init__(self) -> None:
-        if self.steps.ndim != 1 or self.steps.shape != self.returns.shape:
-            raise ValueError(f"steps and returns must be (n,) alike, got {self.steps.shape}, {self.returns.shape}")
-        if np.any(np.diff(self.steps) < 0):
-            raise ValueError("steps must not decrease: episodes are listed in the order in which they ended")
+#: Files beside `config.json` that a report reads.
+_FILES = ("status.json", "run.json", "episodes.csv", "progress.csv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +39,8 @@ class Run:
     """`config.json` without what was resolved from it."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """`run.json`: versions, commit and the command that repeats the run."""
+    damage: str | None = None
+    """What is wrong with its files, so that no number of it can be trusted; None if nothing is known to be."""
     variant: str = ""
     """What tells it from other runs of its method, where there are several kinds of them."""
 
@@ -63,6 +53,11 @@ class Run:
     def finished(self) -> bool:
         """Whether it ended well."""
         return self.state == "finished"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it enters tables of final returns."""
+        return self.finished and self.damage is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +90,9 @@ def find_runs(root: Path) -> list[Run]:
 def load_run(directory: Path) -> Run:
     """Read one run directory. Only `config.json` must be there: a run that waits or was cut off lacks the others."""
     try:
-        config = json.loads((directory / "config.json").read_text())
-        status, episodes = _read_json(directory / "status.json"), load_episodes(directory / "episodes.csv")
+        config = json.loads(read_plain_text(directory / "config.json"))
+        status, origin = _read_json(directory / "status.json"), _read_json(directory / "run.json")
+        file, damage = _read_episodes(directory / "episodes.csv", config=config, status=status, origin=origin)
         state, task, steps = str(status.get("state", "unknown")), config["task"], config["steps"]
         return Run(
             directory=directory,
@@ -104,42 +100,54 @@ def load_run(directory: Path) -> Run:
             method=_text("method", config["resolved"]["method"]),
             seed=_natural("seed", config["seed"]),
             total_steps=_natural("steps", steps),
-            reached=steps if state == "finished" else _reached(status, episodes),
+            reached=steps if state == "finished" else _reached(status, file.episodes),
             state=state,
-            episodes=episodes,
+            episodes=file.episodes,
             sparse=_probability("sparse", config.get("sparse")),
             error=None if status.get("error") is None else str(status["error"]),
             settings={name: value for name, value in config.items() if name != "resolved"},
-            origin=_read_json(directory / "run.json"),
+            origin=origin,
+            damage=_not_plain(directory) or damage,
         )
     except (OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{str(directory)!r} is not a run directory: {reason}") from error
 
 
-def load_episodes(path: Path) -> Episodes:
-    """Read `episodes.csv`; none without the file. Episodes whose return is not a number are left out."""
-    if not path.exists():
-        return Episodes(steps=np.empty(0), returns=np.empty(0))
-    columns = _read_columns(path, only=("steps", "return"))
-    valid = np.isfinite(columns["steps"]) & np.isfinite(columns["return"])
-    return Episodes(steps=columns["steps"][valid], returns=columns["return"][valid])
-
-
 def load_progress(path: Path) -> dict[str, Array]:
     """Read `progress.csv`, the logger's numbers: an array for each column, NaN where a cell is empty; none: {}."""
-    return _read_columns(path) if path.exists() else {}
+    try:
+        table = read_csv(path)
+    except (OSError, ValueError):
+        return {}
+    rows = [cells for _, cells in table.rows if cells is not None]
+    return {
+        name: np.array([_number(cells[index]) for cells in rows], dtype=np.float64)
+        for index, name in enumerate(table.columns)
+    }
 
 
-def _read_columns(path: Path, *, only: Iterable[str] | None = None) -> dict[str, Array]:
-    # A row is complete once its line is ended: of "…,200" without an end, a running writer may have meant 2000.
-    text = path.read_text(errors="replace")
-    header, *rows = [*csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))] or [[]]
-    complete = [row for row in rows if len(row) == len(header)]
-    cells = {name: [row[index] for row in complete] for index, name in enumerate(header)}
-    # A file without even a header is one that was just begun.
-    wanted = cells if only is None else {name: cells[name] if header else [] for name in only}
-    return {name: np.array([_number(cell) for cell in column], dtype=np.float64) for name, column in wanted.items()}
+def _read_episodes(
+    path: Path, *, config: Mapping[str, Any], status: Mapping[str, Any], origin: Mapping[str, Any]
+) -> tuple[EpisodeFile, str | None]:
+    """The episodes of a run, and what is wrong with them."""
+    try:
+        file = read_episodes(path)
+    except (OSError, ValueError) as error:
+        return NO_EPISODES, str(error)
+    steps = status.get("steps")
+    if not path.exists() and (status.get("state") == "finished" or (isinstance(steps, int) and steps > 0)):
+        return file, "episodes.csv is missing"
+    damage = find_damage(file, config=config, status=status, origin=origin)
+    return file, None if damage is None else f"episodes.csv: {damage}"
+
+
+def _not_plain(directory: Path) -> str | None:
+    """What stands in the place of one of a run's files; a device there may never end, a FIFO never begin."""
+    for path in (directory / name for name in _FILES):
+        if path.exists() and not path.is_file():
+            return f"{path.name} is no ordinary file"
+    return None
 
 
 def _number(cell: str) -> float:
@@ -151,7 +159,7 @@ def _number(cell: str) -> float:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(read_plain_text(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}

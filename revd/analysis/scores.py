@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from revd.analysis.curves import WINDOW, recent_mean
 from revd.analysis.groups import group_by
-from revd.analysis.runs import Array, Run
+from revd.analysis.runs import Run
+from revd.episodes import Array, final_return
 
 #: Least number of runs whose resampling says anything.
 FEWEST_SEEDS = 2
@@ -36,14 +36,14 @@ class Matrices:
     notes: tuple[str, ...] = ()
 
 
-def final_score(run: Run, *, window: int = WINDOW) -> float:
+def final_score(run: Run) -> float:
     """
-    The mean return of a finished run's last `window` episodes within the steps that were asked for; else NaN.
+    The final return of a finished run (`revd.episodes` says what that is); else NaN.
 
-    A run under way would be judged by less training than the others had. The last rollout is completed beyond those
-    steps, by more with one algorithm than with another: what ends in there does not count, as it is in no curve either.
+    A run under way would be judged by less training than the others had, a damaged one by the wrong episodes.
     """
-    return float(recent_mean(run.episodes, np.array([run.total_steps]), window=window)[0]) if run.finished else np.nan
+    final = final_return(run.episodes, run.total_steps) if run.counts else None
+    return np.nan if final is None else final
 
 
 def scored(runs: Sequence[Run]) -> list[Run]:
@@ -51,18 +51,18 @@ def scored(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if np.isfinite(final_score(run))]
 
 
-def score_limits(runs: Sequence[Run], *, window: int = WINDOW) -> Limits:
+def score_limits(runs: Sequence[Run]) -> Limits:
     """The worst and the best final return of each task and setting, over the runs of all methods."""
     limits = {}
     for key, group in group_by(scored(runs), lambda run: (run.task, run.sparse)).items():
-        finals = [final_score(run, window=window) for run in group]
+        finals = [final_score(run) for run in group]
         limits[key] = (min(finals), max(finals))
     return limits
 
 
-def score_runs(runs: Sequence[Run], limits: Limits, *, window: int = WINDOW) -> list[Score]:
+def score_runs(runs: Sequence[Run], limits: Limits) -> list[Score]:
     """The scores of all finished runs."""
-    return [_score(run, limits[run.task, run.sparse], window) for run in scored(runs)]
+    return [_score(run, limits[run.task, run.sparse]) for run in scored(runs)]
 
 
 def score_matrices(scores: Sequence[Score], methods: Sequence[str]) -> Matrices:
@@ -93,9 +93,9 @@ def score_matrices(scores: Sequence[Score], methods: Sequence[str]) -> Matrices:
     return Matrices(tasks=tuple(tasks), scores=matrices, notes=tuple(notes))
 
 
-def _score(run: Run, limits: tuple[float, float], window: int) -> Score:
+def _score(run: Run, limits: tuple[float, float]) -> Score:
     low, high = limits
-    final = final_score(run, window=window)
+    final = final_score(run)
     # Where all runs are equal, none is better or worse.
     normalized = (final - low) / (high - low) if high > low else 0.5
     return Score(

@@ -47,6 +47,14 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
     return styles
 
 
+def distinct_styles(labels: Sequence[str]) -> dict[str, Style]:
+    """Styles of a few lines that are all of one method, or of many: a colour for each, then dashes too."""
+    return {
+        label: Style(colour=COLOURS[index % len(COLOURS)], dashes=_VARIANTS[index // len(COLOURS) % len(_VARIANTS)])
+        for index, label in enumerate(labels)
+    }
+
+
 def _darker(colour: str, times: int) -> str:
     channels = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return "#" + "".join(f"{round(channel * (1 - _DARKER) ** times):02X}" for channel in channels)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from revd.analysis.curves import WINDOW, Interval, final_return, interval, steps_to_reach
+from revd.analysis.curves import WINDOW, Interval, interval, steps_to_reach
 from revd.analysis.runs import Run
+from revd.analysis.scores import final_score, scored
+from revd.episodes import FINAL_RETURN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +31,16 @@ def group_by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def summarize(runs: Sequence[Run], *, threshold: float, window: int = WINDOW) -> list[Summary]:
-    """One summary for each method; runs in which no episode ended are left out."""
-    groups = group_by_method([run for run in runs if len(run.episodes.returns)])
+    """One summary for each method, over its runs that have a final return."""
+    groups = group_by_method(scored(runs))
     return [_summary(method, group, threshold, window) for method, group in groups.items()]
 
 
 def summary_table(summaries: Sequence[Summary], *, threshold: float, window: int = WINDOW) -> Table:
     """The summaries for a terminal, with what the brackets mean."""
     caption = (
-        f"Returns: mean of the last {window} episodes. Brackets: smallest and largest over seeds, which is a range "
-        "and not a confidence interval. Steps: over the seeds that reached it."
+        f"Final return: {FINAL_RETURN}. Brackets: smallest and largest over seeds, which is a range and not a "
+        f"confidence interval. Steps: until the mean of the last {window} episodes reached it, over the seeds that did."
     )
     table = Table(caption=caption, caption_justify="left", header_style="bold")
     table.add_column("method", no_wrap=True)
@@ -62,7 +64,7 @@ def _summary(method: str, runs: Sequence[Run], threshold: float, window: int) ->
         seeds=len(runs),
         reached=len(reached),
         reached_by=interval(reached) if reached else None,
-        final=interval([final_return(run.episodes, window=window) for run in runs]),
+        final=interval([final_score(run) for run in runs]),
     )
 
 

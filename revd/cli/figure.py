@@ -19,7 +19,7 @@ Runs = tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="R
 
 @dataclass(frozen=True, kw_only=True)
 class FigureCommand:
-    """Draw the paper's result figures, and the comparison over tasks, from run directories."""
+    """Draw the paper's result figures, the comparison over tasks, and searches, from run directories."""
 
     runs: Runs
     """Run directories, or directories above them."""
@@ -31,11 +31,12 @@ class FigureCommand:
         console = Console()
         collection, analysis = read_runs(self.runs)
         from revd.analysis.publish import publish
+        from revd.analysis.report import NOTHING_TO_DRAW
 
-        if not analysis.results:
-            raise ValueError("nothing to draw: no run that has not failed has a finished episode")
+        if not analysis.results and not analysis.searches:
+            raise ValueError("; ".join([f"nothing to draw: {NOTHING_TO_DRAW}", *damages(analysis)]))
         publish(analysis, self.output, tell=lambda path: print_line(console, f"{path} (and .pdf, .csv)"))
-        for note in [*notes(analysis), *collection.unreadable]:
+        for note in [*notes(analysis), *collection.unreadable, *analysis.notes]:
             print_line(console, f"note: {note}")
 
 
@@ -51,10 +52,19 @@ def read_runs(paths: tuple[Path, ...]) -> "tuple[Collection, Analysis]":
     return collection, analyse(collection.runs)
 
 
+def damages(analysis: "Analysis") -> list[str]:
+    """What is wrong with the runs that are damaged."""
+    return [f"{str(run.directory)!r} is damaged: {run.damage}" for run in analysis.all_runs if run.damage is not None]
+
+
 def notes(analysis: "Analysis") -> list[str]:
     """What a reader must know, each once, with the figures that it is about."""
     figures: dict[str, list[str]] = {}
     for result in analysis.results:
         for note in result.notes:
             figures.setdefault(note, []).append(result.selection.name)
-    return [f"{', '.join(names)}: {note}" for note, names in figures.items()]
+    trials = [run for found in analysis.searches for run in found.search.runs if run.damage is not None]
+    return [
+        *(f"{', '.join(names)}: {note}" for note, names in figures.items()),
+        *(f"{str(run.directory)!r} is damaged: {run.damage}" for run in trials),
+    ]

@@ -7,8 +7,11 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from revd.cli.figure import Runs, read_runs
+from revd.cli.figure import Runs, damages, read_runs
 from revd.cli.shared import print_line
+
+#: What a page may be called.
+ENDINGS = (".md", ".markdown")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +25,7 @@ class ReportCommand:
 
     def run(self) -> None:
         """Draw the figures, write the page, and say where it is."""
-        if self.output.is_dir():
-            raise ValueError(f"output {str(self.output)!r} is a directory; it must be a file, such as report.md")
+        _check_page(self.output)
         collection, analysis = read_runs(self.runs)
         from revd.analysis.markdown import plural
         from revd.analysis.publish import publish
@@ -33,5 +35,18 @@ class ReportCommand:
         published = publish(analysis, figures)
         self.output.parent.mkdir(parents=True, exist_ok=True)
         self.output.write_text(report(analysis, published, self.output, unreadable=collection.unreadable))
-        runs, drawn = plural(len(analysis.runs), "run"), plural(len(published), "figure")
-        print_line(Console(), f"{self.output}: {runs}, {drawn} in {figures}")
+        drawings = len(published.results) + sum(len(search.drawings) for search in published.searches)
+        runs, drawn = plural(len(analysis.all_runs), "run"), plural(drawings, "figure")
+        console = Console()
+        print_line(console, f"{self.output}: {runs}, {drawn} in {figures}")
+        for damage in damages(analysis):
+            print_line(console, f"left out: {damage}")
+
+
+def _check_page(path: Path) -> None:
+    if path.is_dir():
+        raise ValueError(f"output {str(path)!r} is a directory; it must be a file, such as report.md")
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"output {str(path)!r} must end in {' or '.join(ENDINGS)}: reports are pages of Markdown")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"output {str(path)!r} is no file")

@@ -150,13 +150,23 @@ def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]"
 
 
 def _show_best(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
+    from revd.experiments.tuning.display import trials_named
     from revd.experiments.tuning.parameters import with_values
-    from revd.experiments.tuning.records import best
+    from revd.experiments.tuning.records import all_tie, best
 
+    if all_tie(records):
+        print_line(
+            console,
+            "No trial is the best: all that finished have the same score. More --steps, or other ranges of what is "
+            "searched, may tell them apart.",
+        )
+        return
     first = best(records)
-    if first is None:
+    if not first:
         print("revd: no trial has finished, so there is no best one", file=sys.stderr)
         sys.exit(EXIT_FAILED)
-    training = with_values(config.training, config.space, first.values)
+    if len(first) > 1:
+        print_line(console, f"The best are {trials_named(first)}, with the same score; this is the first of them.")
+    training = with_values(config.training, config.space, first[0].values)
     seeds = "" if config.seeds == 1 else f", with the first of its {config.seeds} seeds"
     print_line(console, f"The best again{seeds}: {replace(training, output=config.directory / 'best').command()}")

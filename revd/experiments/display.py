@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from revd.episodes import FINAL_RETURN
 from revd.experiments.rundir import Status
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from revd.sb3.progress import Progress
 
 SECONDS_BETWEEN_LINES = 15.0
+#: What the returns in the table are.
+RETURNS = f"Return of a finished run: {FINAL_RETURN}; of others: mean of the last episodes so far."
 _COLOURS = {"waiting": "dim", "running": "cyan", "interrupted": "yellow", "finished": "green", "failed": "bold red"}
 
 
@@ -38,7 +41,7 @@ def runs_table(runs: "Sequence[Run]", *, elapsed: float) -> Table:
     tasks = {run.config.task for run in runs}
     table = Table(
         title=tasks.pop() if len(tasks) == 1 else None,
-        caption=_summary(runs, elapsed),
+        caption=f"{_summary(runs, elapsed)}\n{RETURNS}",
         caption_justify="left",
         header_style="bold",
     )
@@ -56,7 +59,7 @@ def run_line(run: "Run") -> str:
     """The same as a line of text."""
     name = f"{run.config.task}  {run.config.method}  seed {run.config.seed}"
     done = f"{100 * fraction_done(run.status):.0f}%"
-    return f"{name}  {_state(run.status)}  {done}  {_measures(run.status)}".rstrip()
+    return f"{name}  {_state(run.status)}  {done}  {_measures(run.status, final=run.final)}".rstrip()
 
 
 def speed_line(status: Status) -> str:
@@ -95,7 +98,7 @@ def _cells(run: "Run") -> list[RenderableType]:
         run.config.method,
         str(run.config.seed),
         _bar(status),
-        number(status.episode_return),
+        number(run.final if status.state == "finished" else status.episode_return),
         percent(status.bonus_share),
         number(status.steps_per_second, decimals=0),
         Text(_state(status), style=_COLOURS[status.state]),
@@ -113,9 +116,11 @@ def _state(status: Status) -> str:
     return f"{status.state}: {status.error}" if status.error else status.state
 
 
-def _measures(status: "Status | Progress") -> str:
+def _measures(status: "Status | Progress", *, final: float | None = None) -> str:
     words = []
-    if status.episode_return is not None:
+    if final is not None:
+        words.append(f"final return {number(final)}")
+    elif status.episode_return is not None:
         words.append(f"return {number(status.episode_return)}")
     if status.bonus_share is not None:
         words.append(f"bonus {percent(status.bonus_share)}")

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from revd.episodes import final_return, read_episodes
 from revd.experiments.config import TrainConfig
 from revd.experiments.launchers.attempts import Attempt, Backend
 from revd.experiments.launchers.local import LocalBackend
@@ -18,10 +19,11 @@ LOSSES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A training and how far it is."""
+    """A training and how far it is. `final` is its final return, once it has finished with one."""
 
     config: TrainConfig
     status: Status
+    final: float | None = None
 
 
 Watch = Callable[[Sequence[Run]], None]
@@ -110,6 +112,8 @@ class WatchedRun:
         self._trouble: str | None = None
         self._stale: Status | None = None
         self._loss: str | None = None
+        self._final: float | None = None
+        self._is_read = False
         self._starts_left = 0 if self._directory.is_finished(config.steps) else 1 + retries
         self._losses_left = LOSSES
 
@@ -162,7 +166,18 @@ class WatchedRun:
             status = replace(status, state="failed", error=self._trouble)
         elif self._attempt is not None:
             status = self._judge(self._attempt, running, status)
-        return Run(config=self._config, status=status)
+        return Run(config=self._config, status=status, final=self._final_return(status))
+
+    def _final_return(self, status: Status) -> float | None:
+        """Read once: the file of a finished run stays as it is. None if it is damaged."""
+        if status.state != "finished":
+            return None
+        if not self._is_read:
+            with suppress(OSError, ValueError):
+                file = read_episodes(self._directory.episodes)
+                self._final = None if file.faults else final_return(file.episodes, status.total_steps)
+            self._is_read = True
+        return self._final
 
     def _judge(self, attempt: Attempt, running: bool, status: Status) -> Status:
         if status == self._stale:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from matplotlib.legend import Legend
 
-from revd.analysis.runs import Episodes
+from revd.episodes import Episodes
 
 ORIGIN = {
     "python": "3.11.7",
@@ -31,13 +31,21 @@ def write_run(
     """A run whose episodes ended `spacing` steps apart."""
     directory.mkdir(parents=True)
     algo, _, reward = method.lower().partition("+")
-    config = {"task": task, "algo": algo, "reward": reward or "none", "seed": seed, "steps": steps, "sparse": None}
+    config = {
+        "task": task,
+        "algo": algo,
+        "reward": reward or "none",
+        "seed": seed,
+        "steps": steps,
+        "n_envs": 1,
+        "sparse": None,
+    }
     config |= {"output": str(directory), "weight": 0.1, "reward_params": {}, "algo_params": {}} | settings
     repeat = f"revd train --task {task} --reward {config['reward']} --output {directory} --seed {seed}"
     write_json(directory / "config.json", config | {"resolved": {"method": method}})
     write_json(directory / "status.json", {"state": state, "steps": 0, "error": None} | (status or {}))
     write_json(directory / "run.json", ORIGIN | {"repeat": repeat})
-    lines = [f"{spacing * (index + 1)},{value},5,0" for index, value in enumerate(returns)]
+    lines = [f"{spacing * (index + 1)},{value},{spacing},0" for index, value in enumerate(returns)]
     (directory / "episodes.csv").write_text("\n".join(["steps,return,length,env", *lines]) + "\n")
     return directory
 

@@ -7,6 +7,7 @@ from revd.analysis.comparisons import comparison_caption, comparison_figure, dra
 from revd.analysis.results import analyse
 from revd.analysis.runs import find_runs
 from revd.analysis.styles import Style, method_styles
+from revd.episodes import FINAL_RETURN
 from tests.analysis.support import write_run
 
 
@@ -19,8 +20,7 @@ def result_of(folder, methods, seeds=(1, 2)):
     for method in methods:
         for seed in seeds:
             write_run(folder / f"{method}-{seed}", method=method, seed=seed, returns=[seed + len(method)] * 9)
-    (result,) = analyse(find_runs(folder)).results
-    return result
+    return analyse(find_runs(folder)).results[-1]
 
 
 def test_an_estimate_is_a_bar_with_a_line_in_it(axes):
@@ -43,7 +43,7 @@ def test_a_profile_is_a_line_and_a_band(axes):
 
 def test_the_figure_states_how_scores_are_made(tmp_path):
     result = result_of(tmp_path, ["PPO", "PPO+REVD"])
-    figure = comparison_figure(result, styles=method_styles(["PPO", "PPO+REVD"]), window=9)
+    figure = comparison_figure(result, styles=method_styles(["PPO", "PPO+REVD"]))
     body, below = figure.subfigs
     assert [axes.get_title(loc="left") for axes in body.axes] == [
         "Interquartile mean", "Performance profile", "Probability of improvement"
@@ -52,7 +52,7 @@ def test_the_figure_states_how_scores_are_made(tmp_path):
     assert [label.get_text() for label in body.axes[2].get_yticklabels()] == ["PPO+REVD\nover PPO"]
     caption = below.texts[0].get_text().replace("\n", " ")
     for words in (
-        "last 9 episodes",
+        FINAL_RETURN,
         "worst run of all methods is 0",
         "95% stratified bootstrap",
         "PPO 2, PPO+REVD 2",
@@ -61,14 +61,51 @@ def test_the_figure_states_how_scores_are_made(tmp_path):
         assert words in caption
 
 
+def test_of_many_methods_the_best_are_shown(tmp_path):
+    for variant in range(12):
+        for seed in (1, 2):
+            path = tmp_path / f"{variant}-{seed}"
+            write_run(path, method="PPO+RE3", seed=seed, returns=[-100 + 5 * variant + seed] * 9, weight=variant)
+    write_run(tmp_path / "p1", seed=1, returns=[-99.5] * 9)
+    write_run(tmp_path / "p2", seed=2, returns=[-99.0] * 9)
+    (result,) = analyse(find_runs(tmp_path)).results
+    means, _, improvements = comparison_figure(result, styles={}).subfigs[0].axes
+    best = [f"PPO+RE3 (weight={variant})" for variant in range(4, 12)]
+    assert {label.get_text().replace("\n", " ") for label in means.get_yticklabels()} == set(best)
+    rows = {label.get_text().replace("\n", " ") for label in improvements.get_yticklabels()}
+    assert rows == {f"{label} over PPO" for label in best}
+    assert "the 8 best of 13 by interquartile mean" in comparison_caption(result.aggregate)
+
+
 def test_five_seeds_are_enough(tmp_path):
     found = result_of(tmp_path, ["PPO"], seeds=range(5)).aggregate
     assert "too narrow" not in comparison_caption(found)
 
 
-def test_without_a_pair_the_third_panel_says_so(tmp_path):
-    figure = comparison_figure(result_of(tmp_path, ["PPO"]), styles=method_styles(["PPO"]))
-    assert "needs two methods" in figure.subfigs[0].axes[2].texts[0].get_text()
+def test_a_third_panel_without_a_pair_says_what_is_missing(tmp_path):
+    result = result_of(tmp_path, ["PPO"])
+    write_run(tmp_path / "one", method="PPO+REVD", returns=[1] * 9)
+    (result,) = analyse(find_runs(tmp_path)).results
+    figure = comparison_figure(result, styles=method_styles(["PPO", "PPO+REVD"]))
+    assert figure.subfigs[0].axes[2].texts[0].get_text().replace("\n", " ") == (
+        "there is one method only that has runs of at least 2 seeds on every task: PPO"
+    )
+
+
+@pytest.mark.parametrize(
+    ("methods", "rows"),
+    [
+        (["PPO", "PPO+RE3"], ["PPO+RE3\nover PPO"]),
+        (["PPO", "A2C"], ["A2C\nover PPO"]),
+        (["PPO+RE3", "PPO+RIDE"], ["PPO+RIDE\nover PPO+RE3"]),
+        (["PPO", "TRPO+REVD", "TRPO"], ["TRPO+REVD\nover TRPO", "TRPO\nover PPO"]),
+    ],
+)
+def test_every_two_methods_are_compared(tmp_path, methods, rows):
+    figure = comparison_figure(result_of(tmp_path, methods), styles=method_styles(methods))
+    panel = figure.subfigs[0].axes[2]
+    assert sorted(label.get_text() for label in panel.get_yticklabels()) == sorted(rows)
+    assert not panel.texts
 
 
 def test_without_any_intervals_there_is_no_figure(tmp_path):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from revd.analysis.curves import Interval, band, curve, final_return, interval, recent_mean, step_grid, steps_to_reach
-from revd.analysis.runs import Episodes
+from revd.analysis.curves import Interval, band, curve, interval, recent_mean, seen_range, step_grid, steps_to_reach
+from revd.episodes import Episodes
 from tests.analysis.support import episodes
 
 
@@ -22,12 +22,6 @@ def test_recent_mean_equals_a_naive_loop(window):
 
 def test_no_episode_has_no_mean():
     assert np.isnan(recent_mean(episodes(), np.array([5.0]))).all()
-    assert np.isnan(final_return(episodes()))
-
-
-def test_final_return_is_the_mean_of_the_last_ones():
-    assert final_return(episodes(0, 10, 20), window=2) == 15
-    assert final_return(episodes(0, 10, 20), window=100) == 10
 
 
 def test_steps_to_reach_is_the_first_full_window():
@@ -82,6 +76,20 @@ def test_the_curve_of_one_seed_has_no_deviation():
     assert np.isnan(found.deviation).all()
 
 
+def test_a_band_keeps_within_the_returns_there_are():
+    found = curve(
+        [episodes(0, 2, 4), episodes(10, 10, 10)], grid=step_grid(30, points=3), until=30, window=1, limits=(-1.0, 10.0)
+    )
+    np.testing.assert_allclose(found.low, [-1, 6 - np.sqrt(32), 7 - np.sqrt(18)])
+    np.testing.assert_array_equal(found.high, [10, 10, 10])
+    np.testing.assert_allclose(found.deviation[0], np.sqrt(50), err_msg="the deviation itself is as it is")
+
+
+def test_the_range_of_returns_is_over_all_episodes():
+    assert seen_range([episodes(3, -2), episodes(), episodes(7)]) == (-2, 7)
+    assert seen_range([episodes()]) == (-np.inf, np.inf)
+
+
 def test_a_curve_may_have_no_point():
     assert len(curve([episodes(1), episodes(2)], grid=step_grid(40, points=4), until=5).steps) == 0
 
@@ -89,6 +97,5 @@ def test_a_curve_may_have_no_point():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="at least one run"):
         band([], total_steps=10)
-    for function in (final_return, lambda given, window: steps_to_reach(given, 0, window=window)):
-        with pytest.raises(ValueError, match="window must be at least 1, got 0"):
-            function(episodes(1), window=0)
+    with pytest.raises(ValueError, match="window must be at least 1, got 0"):
+        steps_to_reach(episodes(1), 0, window=0)

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from revd.analysis.publish import publish
+from revd.analysis.publish import Publication, publish
 from revd.analysis.report import bonus_means, report
 from revd.analysis.results import analyse
 from revd.analysis.runs import find_runs, load_run
@@ -85,16 +85,17 @@ def test_runs_that_tell_little(tmp_path):
     directory = write_run(tmp_path / "run", state="failed")
     write_json(directory / "run.json", {"git": None})
     analysis = analyse(find_runs(tmp_path))
-    text = report(analysis, [], tmp_path / "page.md")
+    text = report(analysis, Publication(), tmp_path / "page.md")
     assert "1 run, 0 of them finished: 1 task, 1 method." in text
     assert "| 1 | — | — | — | — |" in text
-    assert "None: no run that has not failed has a finished episode." in text
+    assert "None: no run that is neither failed nor damaged has a finished episode." in text
+    assert "## Damaged runs" not in text
     assert "## The bonus" not in text
 
 
 def test_no_failures(tmp_path):
     write_run(tmp_path / "run", returns=[1] * 9)
-    text = report(analyse(find_runs(tmp_path)), [], tmp_path / "page.md")
+    text = report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md")
     assert "## Failed and unfinished runs\n\nNone.\n" in text
 
 
@@ -109,7 +110,7 @@ def test_what_strangers_write_is_neither_run_nor_rendered(tmp_path):
     error = {"error": "<script>alert(1)</script>"}
     directory = write_run(tmp_path / "run", task="<b>x</b>", state="failed", status=error)
     write_json(directory / "run.json", {"repeat": "rm -rf ~", "platform": "<img src=x>"})
-    text = report(analyse(find_runs(tmp_path)), [], tmp_path / "page.md", unreadable=["<i>"])
+    text = report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md", unreadable=["<i>"])
     assert "rm -rf" not in text
     assert "1 command left out: `run.json` holds none, or not one of `revd train`." in text
     assert "<" not in text
@@ -119,4 +120,4 @@ def test_what_strangers_write_is_neither_run_nor_rendered(tmp_path):
 def test_a_command_that_cannot_be_read_does_not_end_the_report(tmp_path):
     directory = write_run(tmp_path / "run", returns=[1] * 9)
     write_json(directory / "run.json", {"repeat": "revd train --task 'open"})
-    assert "1 command left out" in report(analyse(find_runs(tmp_path)), [], tmp_path / "page.md")
+    assert "1 command left out" in report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md")

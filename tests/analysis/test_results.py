@@ -26,6 +26,28 @@ def test_curves_are_by_task_and_method_on_one_grid(tmp_path):
     assert "MountainCar-v0: final returns are of runs of different lengths, 1,000 and 2,000 steps" in result.notes
 
 
+def test_bands_keep_within_the_returns_that_were_seen(tmp_path):
+    for seed, value in ((1, 0), (2, 0), (3, 30)):
+        write_run(tmp_path / str(seed), seed=seed, returns=[value] * 100)
+    write_run(tmp_path / "c", method="PPO+REVD", returns=[-2] * 100)
+    (result,) = analyse(find_runs(tmp_path)).results
+    curve = result.curves["MountainCar-v0"]["PPO"]
+    assert curve.mean[-1] - curve.deviation[-1] < -2, "so that there is something to cut off"
+    np.testing.assert_array_equal(curve.low, -2)
+    np.testing.assert_allclose(curve.high, 10 + np.sqrt(300))
+
+
+def test_a_final_return_of_an_earlier_tenth_is_told(tmp_path):
+    write_run(tmp_path / "a", returns=[1] * 85)
+    write_run(tmp_path / "b", seed=2, steps=5, returns=[1])
+    notes = notes_of(tmp_path)
+    assert (
+        "PPO on MountainCar-v0, seed 1, had no episode end in the last tenth of its steps: its final return is of "
+        "tenth 9 of 10"
+    ) in notes
+    assert "PPO on MountainCar-v0, seed 2, has no final return: no episode ended within its 5 steps" in notes
+
+
 def test_unfinished_runs_cut_their_method_and_are_told(tmp_path):
     write_run(tmp_path / "a", returns=[1] * 100)
     write_run(tmp_path / "b", seed=2, returns=[2] * 40, state="running")
@@ -93,7 +115,14 @@ def test_two_tasks_with_seeds_are_compared(tmp_path):
     for method, value in (("PPO", 0), ("PPO+REVD", 1)):
         for task in ("bullet/ant", "bullet/hopper"):
             for seed in (1, 2):
-                write_run(tmp_path / f"{method}{task}{seed}", method=method, task=task, seed=seed, returns=[value] * 9)
+                write_run(
+                    tmp_path / f"{method}{task}{seed}",
+                    method=method,
+                    task=task,
+                    seed=seed,
+                    steps=90,
+                    returns=[value] * 9,
+                )
     (result,) = analyse(find_runs(tmp_path)).results
     assert result.aggregate.improvements["PPO+REVD", "PPO"].value == 1
     assert (result.aggregate.iqm["PPO"].value, result.aggregate.iqm["PPO+REVD"].value) == (0, 1)

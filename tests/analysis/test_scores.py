@@ -11,28 +11,30 @@ def score(task, method, normalized, seed=0):
 
 
 def test_scores_lie_between_the_worst_and_the_best_run_of_a_task(tmp_path):
-    write_run(tmp_path / "a", method="PPO", seed=1, returns=[0, 10, 30])
-    write_run(tmp_path / "b", method="PPO", seed=2, returns=[100, 60])
-    write_run(tmp_path / "c", method="PPO+REVD", returns=[40, 60])
+    write_run(tmp_path / "a", method="PPO", seed=1, returns=[0, 20], spacing=500)
+    write_run(tmp_path / "b", method="PPO", seed=2, returns=[100, 60, 100], spacing=450)
+    write_run(tmp_path / "c", method="PPO+REVD", returns=[40, 40])
     write_run(tmp_path / "d", method="PPO", task="CartPole-v1", returns=[7])
     write_run(tmp_path / "e", method="PPO", sparse=0.5, returns=[1000])
     write_run(tmp_path / "f", method="PPO", seed=3, returns=[-999], state="running")
     write_run(tmp_path / "g", method="PPO", seed=4, returns=[])
+    damaged = write_run(tmp_path / "h", method="PPO", seed=5, returns=[-999])
+    (damaged / "episodes.csv").write_text("steps,return,length,env\n10,-999,10,0\n20")
     runs = find_runs(tmp_path)
-    limits = score_limits(runs, window=2)
+    limits = score_limits(runs)
     assert limits == {
-        ("MountainCar-v0", None): (20, 80), ("CartPole-v1", None): (7, 7), ("MountainCar-v0", 0.5): (1000, 1000)
+        ("MountainCar-v0", None): (20, 60), ("CartPole-v1", None): (7, 7), ("MountainCar-v0", 0.5): (1000, 1000)
     }  # fmt: skip
-    found = {run.directory.name: value for run in runs for value in score_runs([run], limits, window=2)}
+    found = {run.directory.name: value for run in runs for value in score_runs([run], limits)}
     assert {name: (value.final, value.normalized) for name, value in found.items()} == {
-        "a": (20, 0), "b": (80, 1), "c": (50, 0.5), "d": (7, 0.5), "e": (1000, 0.5)
+        "a": (20, 0), "b": (60, 1), "c": (40, 0.5), "d": (7, 0.5), "e": (1000, 0.5)
     }  # fmt: skip
-    assert found["b"] == Score(task="MountainCar-v0", method="PPO", seed=2, steps=1000, final=80, normalized=1)
+    assert found["b"] == Score(task="MountainCar-v0", method="PPO", seed=2, steps=1000, final=60, normalized=1)
 
 
 def test_what_ends_after_the_steps_asked_for_does_not_count(tmp_path):
-    run = load_run(write_run(tmp_path / "a", steps=25, returns=[1, 3, 100]))
-    assert final_score(run) == 2
+    run = load_run(write_run(tmp_path / "a", steps=200, returns=[1, 3, *[0] * 16, 5, 7, 100]))
+    assert final_score(run) == 6
     assert np.isnan(final_score(load_run(write_run(tmp_path / "b", steps=5, returns=[1]))))
     assert np.isnan(final_score(load_run(write_run(tmp_path / "c", returns=[1], state="running"))))
 

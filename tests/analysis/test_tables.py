@@ -5,13 +5,14 @@ from rich.console import Console
 from revd.analysis.curves import Interval
 from revd.analysis.runs import find_runs
 from revd.analysis.tables import summarize, summary_table
+from revd.episodes import FINAL_RETURN
 from tests.analysis.support import write_run
 
 
 def make_runs(folder):
-    write_run(folder / "a", seed=1, returns=[-200] * 4)
-    write_run(folder / "b", seed=2, returns=[-200, -200, -100, -140])
-    write_run(folder / "c", method="PPO+REVD", seed=1, returns=[-140, -120, -100, -110])
+    write_run(folder / "a", seed=1, steps=40, returns=[-200] * 4)
+    write_run(folder / "b", seed=2, steps=40, returns=[-200, -200, -100, -120])
+    write_run(folder / "c", method="PPO+REVD", seed=1, steps=40, returns=[-140, -120, -100, -105])
     write_run(folder / "d", method="PPO+REVD", seed=2, returns=[])
     return find_runs(folder)
 
@@ -26,14 +27,16 @@ def test_summaries_are_by_method_over_seeds(tmp_path):
 
 
 def test_the_table_says_what_its_brackets_are(tmp_path):
-    summaries = summarize(make_runs(tmp_path), threshold=-105, window=2)
+    summaries = summarize(make_runs(tmp_path), threshold=-101, window=2)
     console = Console(file=io.StringIO(), width=80)
-    console.print(summary_table(summaries, threshold=-105, window=2))
+    console.print(summary_table(summaries, threshold=-101, window=2))
     text = console.file.getvalue()
-    assert "steps to reach -105" in text
+    assert "steps to reach -101" in text
     assert "never" in text
     assert "0 of 2" in text
     assert "-160.0 [-200.0, -120.0]" in text
-    assert "mean of the last 2 episodes" in text
+    words = " ".join(text.split())
+    assert f"Final return: {FINAL_RETURN}." in words
+    assert "until the mean of the last 2 episodes reached it" in words
     assert "not a confidence interval" in " ".join(text.split())
     assert "…" not in text, "everything fits eighty columns"

@@ -52,6 +52,26 @@ def test_a_search_ends_with_a_table_and_the_best_command(capsys, tmp_path, backe
     assert text.splitlines()[-1] == f"The best again: {command}"
 
 
+def test_a_search_whose_trials_tie_has_no_best(capsys, backend):
+    backend.earns = lambda config, part: -200.0
+    cli.main([*CART_POLE, "--trials", "3", "--jobs", "4"])
+    text = capsys.readouterr().out
+    assert "3 of 3 trials ended · no best, all scores are equal" in text
+    assert text.count("│    1 │") == 3
+    assert "No trial is the best: all that finished have the same score." in text
+    assert "The best" not in text
+
+
+def test_a_search_whose_best_tie_names_them(capsys, backend):
+    backend.earns = lambda config, part: -200.0 if config.weight < 0.5 else -100.0
+    cli.main([*CART_POLE, "--trials", "3", "--jobs", "4", "--search", "weight=0.1,0.5,0.9"])
+    text = capsys.readouterr().out
+    winners = sorted(index for index, config in enumerate(backend.started) if config.weight >= 0.5)
+    assert f"best -100.00 (trials {winners[0]} and {winners[1]})" in text
+    assert f"The best are trials {winners[0]} and {winners[1]}, with the same score; this is the first" in text
+    assert f"--weight {backend.started[winners[0]].weight}\n" in text.partition("The best again")[2]
+
+
 def test_the_same_command_goes_on(capsys, backend):
     cli.main([*CART_POLE, "--trials", "2", "--jobs", "4"])
     cli.main([*CART_POLE, "--trials", "3", "--jobs", "4", "--no-pruner"])
@@ -159,7 +179,7 @@ def test_without_optuna_one_is_told_what_to_install(capsys, monkeypatch):
 
 def records(*states):
     return [
-        TrialRecord(number=number, state=state, values={"weight": 1 / 3, "k": number}, score=2.0, steps=1000)
+        TrialRecord(number=number, state=state, values={"weight": 1 / 3, "k": number}, score=2.0 - number, steps=1000)
         for number, state in enumerate(states)
     ]
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from revd.episodes import PARTS
 from revd.experiments.rundir import RunDirectory
 from revd.experiments.tuning.pruning import FIRST_PARTS, FIRST_TRIALS, falls_behind
-from revd.experiments.tuning.scores import PARTS
 from tests.support.fake_runs import FakeBackend
 from tests.support.fake_searches import earns, run, search
 

@@ -4,17 +4,8 @@ import pytest
 
 from revd.experiments.config import TrainConfig
 from revd.experiments.rundir import RunDirectory, Status
-from revd.experiments.tuning.records import TrialRecord, best, ranked, write_results
-from revd.experiments.tuning.scores import part_returns, parts_past, run_scores, trial_scores
-
-
-def test_a_part_is_the_mean_of_the_episodes_that_ended_in_it():
-    episodes = [(5, 1.0), (10, 3.0), (11, 7.0), (20, 9.0), (95, 5.0), (101, 1000.0)]
-    assert part_returns(episodes, 100) == [2.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 5.0]
-
-
-def test_before_the_first_episode_nothing_is_known():
-    assert part_returns([(35, 2.0)], 100) == [None, None, None, *[2.0] * 7]
+from revd.experiments.tuning.records import TrialRecord, all_tie, best, rank, ranked, write_results
+from revd.experiments.tuning.scores import parts_past, run_scores, trial_scores
 
 
 def test_parts_that_a_run_is_past():
@@ -86,9 +77,24 @@ RECORDS = [
 
 def test_only_finished_trials_are_ranked():
     assert [one.number for one in ranked(RECORDS)] == [3, 5, 0, 4, 1, 2]
-    assert best(RECORDS).number == 3
-    assert best(RECORDS[1:3]) is None
-    assert best([]) is None
+    assert [rank(one, RECORDS) for one in RECORDS] == [3, None, None, 1, None, 2]
+    assert best(RECORDS) == [RECORDS[3]]
+    assert best(RECORDS[1:3]) == best([]) == []
+
+
+def test_equal_scores_have_equal_ranks():
+    tied = [record(0, "finished", 2.0), record(1, "finished", 1.0), record(2, "finished", 2.0)]
+    assert [rank(one, tied) for one in tied] == [1, 3, 1]
+    assert best(tied) == [tied[0], tied[2]]
+    assert not all_tie(tied)
+
+
+def test_where_all_tie_none_is_the_best():
+    tied = [record(0, "finished", 2.0), record(1, "pruned", 1.0), record(2, "finished", 2.0)]
+    assert all_tie(tied)
+    assert best(tied) == []
+    assert not all_tie(tied[:2]), "one alone is the best"
+    assert best(tied[:2]) == [tied[0]]
 
 
 def test_the_results_are_a_table(tmp_path):

@@ -75,8 +75,11 @@ class FakeAttempt:
         with self.directory.episodes.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(EPISODE_COLUMNS)
+            last = 0.0
             for part, earned in self.returns.items():
-                rows.writerow([part * self.config.steps / PARTS, earned, 5, 0])
+                ended = part * self.config.steps / PARTS
+                rows.writerow([ended, earned, (ended - last) / self.config.n_envs, 0])
+                last = ended
 
     def _play(self, until):
         for part in range(self.done + 1, until + 1):

@@ -13,11 +13,13 @@ from rich.text import Text
 from revd.experiments.display import SECONDS_BETWEEN_LINES, duration, number
 from revd.experiments.tuning.config import TuneConfig
 from revd.experiments.tuning.parameters import Space
-from revd.experiments.tuning.records import TrialRecord, best, ranked
+from revd.experiments.tuning.records import TrialRecord, all_tie, best, rank, ranked
 from revd.experiments.tuning.space import DIGITS, written
 
 #: Trials that a live table shows besides those that run.
 SHOWN = 10
+#: Trials that are named where several have the same score.
+NAMED = 3
 
 _COLOURS = {"running": "cyan", "finished": "green", "pruned": "yellow", "failed": "bold red"}
 
@@ -40,15 +42,15 @@ def space_table(space: Space) -> Table:
 
 
 def trials_table(records: Sequence[TrialRecord], *, caption: str | None = None) -> Table:
-    """One row for each trial, the best first; only those that finished have a rank."""
+    """One row for each trial, the best first; only those that finished have a rank, and equal scores the same."""
     table = Table(caption=caption, caption_justify="left", header_style="bold")
     names = list(records[0].values) if records else []
     for name in ("rank", "trial", *names, "score", "steps"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("state", overflow="fold")
-    for rank, one in enumerate(ranked(records), 1):
+    for one in ranked(records):
         table.add_row(
-            str(rank) if one.state == "finished" else "",
+            str(rank(one, records) or ""),
             str(one.number),
             *(shortened(one.values.get(name)) for name in names),
             number(one.score, decimals=2),
@@ -76,9 +78,21 @@ def summary(records: Sequence[TrialRecord], *, trials: int) -> str:
     words = [f"{sum(counts.values())} of {max(trials, len(records))} trials ended"]
     words += [f"{count} {state}" for state, count in counts.items() if count and state != "finished"]
     first = best(records)
-    if first is not None:
-        words.append(f"best {number(first.score, decimals=2)} (trial {first.number})")
+    if first:
+        words.append(f"best {number(first[0].score, decimals=2)} ({trials_named(first)})")
+    elif all_tie(records):
+        words.append("no best, all scores are equal")
     return " · ".join(words)
+
+
+def trials_named(records: Sequence[TrialRecord]) -> str:
+    """`trial 3`, `trials 3 and 5`, or `trials 3, 5, 7 and 4 more`."""
+    numbers = [str(one.number) for one in records]
+    if len(numbers) == 1:
+        return f"trial {numbers[0]}"
+    if len(numbers) > NAMED + 1:
+        return f"trials {', '.join(numbers[:NAMED])} and {len(numbers) - NAMED} more"
+    return f"trials {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
 def _state(record: TrialRecord) -> str:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from revd.experiments.tuning.scores import PARTS
+from revd.episodes import PARTS
 
 #: Trials that have finished before one may be pruned, and parts of each of its runs that it may have for certain. A
 #: bonus pays late: an agent that explores more earns less at first.

@@ -40,10 +40,22 @@ def ranked(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     return sorted(records, key=lambda one: (_ORDER.index(one.state), one.score is None, -(one.score or 0), one.number))
 
 
-def best(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The finished one with the highest score; None if none has finished."""
-    first = next(iter(ranked(records)), None)
-    return first if first is not None and first.state == "finished" else None
+def rank(record: TrialRecord, records: Sequence[TrialRecord]) -> int | None:
+    """1 for the best score; trials with equal scores have equal ranks. None for one that is not finished."""
+    if record.state != "finished" or record.score is None:
+        return None
+    return 1 + sum(score > record.score for score in _finished_scores(records))
+
+
+def best(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The finished ones with the highest score; none if none has finished, or if there is no difference."""
+    return [] if all_tie(records) else [one for one in records if rank(one, records) == 1]
+
+
+def all_tie(records: Sequence[TrialRecord]) -> bool:
+    """Whether several trials have finished and all of them have the same score: none of them is the best."""
+    scores = _finished_scores(records)
+    return len(scores) > 1 and len(set(scores)) == 1
 
 
 def write_results(path: Path, records: Sequence[TrialRecord], names: Sequence[str]) -> None:
@@ -51,8 +63,11 @@ def write_results(path: Path, records: Sequence[TrialRecord], names: Sequence[st
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow([*COLUMNS, *names, "error"])
-    for rank, one in enumerate(ranked(records), 1):
-        place = rank if one.state == "finished" else None
+    for one in ranked(records):
         values = [one.values.get(name) for name in names]
-        rows.writerow([place, one.number, one.state, one.score, one.steps, *values, one.error])
+        rows.writerow([rank(one, records), one.number, one.state, one.score, one.steps, *values, one.error])
     write_whole(path, text.getvalue().encode())
+
+
+def _finished_scores(records: Sequence[TrialRecord]) -> list[float]:
+    return [one.score for one in records if one.state == "finished" and one.score is not None]

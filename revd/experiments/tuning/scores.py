@@ -1,24 +1,17 @@
 """How good a run is by the task's own return, and how good it was after each tenth of its steps.
 
-A run's steps are divided into ten equal parts. The return of a part is the mean over the episodes that ended in it, or
-that of the part before if none did. What a part is worth is fixed once the run is past it, so that it does not matter
-when one looks.
+What a tenth is worth says `revd.episodes`. It is fixed once the run is past it, so that it does not matter when one
+looks.
 """
 
 from __future__ import annotations
 
-import csv
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 from statistics import fmean
 
-from revd.experiments.rundir import EPISODE_COLUMNS, STEPS_COLUMN, RunDirectory
+from revd.episodes import NO_EPISODES, PARTS, Episodes, part_returns, read_episodes
+from revd.experiments.rundir import RunDirectory
 from revd.experiments.tuning.config import Metric
-
-PARTS = 10
-
-_RETURN = EPISODE_COLUMNS[1]
 
 
 def run_scores(directory: RunDirectory, steps: int, metric: Metric) -> list[float | None]:
@@ -54,15 +47,6 @@ def trial_scores(runs: Sequence[Sequence[float | None]]) -> dict[int, float]:
     return scores
 
 
-def part_returns(episodes: Sequence[tuple[float, float]], steps: int) -> list[float | None]:
-    """The mean return of each part, from the steps at which episodes ended and their returns."""
-    means: list[float | None] = []
-    for after, until in pairwise(part * steps / PARTS for part in range(PARTS + 1)):
-        within = [value for ended, value in episodes if after < ended <= until]
-        means.append(fmean(within) if within else (means[-1] if means else None))
-    return means
-
-
 def _running_means(returns: Sequence[float | None]) -> list[float | None]:
     """The area under the curve so far, as its mean height."""
     known = [value for value in returns if value is not None]
@@ -75,18 +59,9 @@ def _reached(directory: RunDirectory) -> int:
     return 0 if status is None else status.steps
 
 
-def _episodes(directory: RunDirectory) -> list[tuple[float, float]]:
-    """Steps and returns of all episodes, without those whose return is no number."""
-    if not directory.episodes.exists():
-        return []
-    # The last line may still be being written.
-    lines = directory.episodes.read_text(errors="replace").rpartition("\n")[0].splitlines()
-    rows = [(_number(row.get(STEPS_COLUMN)), _number(row.get(_RETURN))) for row in csv.DictReader(lines)]
-    return [row for row in rows if math.isfinite(sum(row))]
-
-
-def _number(cell: str | None) -> float:
+def _episodes(directory: RunDirectory) -> Episodes:
+    """All episodes of good rows; none where the file is no table of them, which leaves the trial without a score."""
     try:
-        return float(cell or "nan")
+        return read_episodes(directory.episodes).episodes
     except ValueError:
-        return math.nan
+        return NO_EPISODES.episodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from revd.episodes import PARTS
 from revd.experiments.config import TrainConfig
 from revd.experiments.launcher import WatchedRun
 from revd.experiments.launchers.attempts import Backend
@@ -12,7 +13,7 @@ from revd.experiments.tuning.config import TuneConfig
 from revd.experiments.tuning.directory import note_pruned
 from revd.experiments.tuning.journal import Journal, Proposal
 from revd.experiments.tuning.records import TrialRecord
-from revd.experiments.tuning.scores import PARTS, parts_past, run_scores, trial_scores
+from revd.experiments.tuning.scores import parts_past, run_scores, trial_scores
 
 
 class OpenTrial:
