@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import revd
 from revd.atomicfile import final_name, leftovers, make_directory, write_whole
 from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import TrainConfig
@@ -22,7 +23,7 @@ State = Literal["waiting", "running", "interrupted", "finished", "failed"]
 STEPS_COLUMN = "steps"
 EPISODE_COLUMNS = (STEPS_COLUMN, "return", "length", "env")
 EVALUATION_COLUMNS = (STEPS_COLUMN, "return_mean", "return_std", "episodes")
-_PACKAGES = ("revd", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
+_PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +188,7 @@ def describe_software() -> dict[str, Any]:
         "command": sys.argv,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "versions": versions,
+        "versions": {"revd": revd.__version__, **versions},
         # Not whether files differ from it: git would execute what the repository's own settings name to find out.
         "git": {"commit": _git("rev-parse", "HEAD")},
     }
