@@ -13,7 +13,7 @@ help:
 	@echo "make faults  kill trainings and suites 210 times, say the same commands again, count what came of it"
 	@echo "make soak    two million steps in a cheap environment: is memory flat?"
 	@echo "make bench   the speed of the neighbour search and the encoder, against what one would use instead"
-	@echo "make check   ruff (lint and format), mypy --strict, the direction of the imports"
+	@echo "make check   ruff (lint and format), mypy --strict, the direction of the imports, the install's resolution"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make clean   remove .venv and caches (never runs/)"
 
@@ -27,6 +27,10 @@ help:
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(PIP) -e ".[dev]"
 	@touch $@ .venv/.demo
+
+# Without an answer from the index nothing is resolved, there is no stamp, and the next `make check` tries again.
+.venv/.resolved: pyproject.toml constraints.txt tools/check_install.py | .venv/bin/python
+	$(BIN)/python tools/check_install.py --stamp $@
 
 .venv/.bench: pyproject.toml constraints.txt | .venv/bin/python
 	$(PIP) -e ".[bench]"
@@ -51,7 +55,7 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/neighbors.py
 	$(BIN)/python benchmarks/encoder.py
 
-check: .venv/.dev
+check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,71 +1,139 @@
-"""Check that pip finds a set of versions for the package on the public index, with the pins of constraints.txt.
+"""Check that pip finds versions for the package on the public index, with the pins of constraints.txt.
 
-    python tools/check_install.py                       # the extra dev, which holds all others, with each Python found
-    python tools/check_install.py --extras "" plots all dev
+    python tools/check_install.py                              # all extras at once, with each declared Python
+    python tools/check_install.py --extras "" plots all dev    # each set on its own; "" is the bare package
 
 A local wheel or a mirror can hide a conflict that everybody else meets, so pip's own settings are left out. Nothing is
-installed or downloaded but metadata. Without a network nothing is checked, and the script says so.
+installed, and of wheels only the metadata is read. Where the index does not answer, nothing is checked: the script says
+so and succeeds.
 """
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[1]
-#: The versions that pyproject.toml declares.
-PYTHONS = ("python3.11", "python3.12", "python3.13")
-#: What would send pip to another place than the public index.
-ELSEWHERE = ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT", "PIP_REQUIRE_VIRTUALENV")
+#: `dev` holds all extras that users have. With every version pinned, what holds for the whole holds for a part.
+EXTRAS = ("dev,bench",)
+#: One version for every Python. `fast-deps` reads metadata inside wheels where the index has no files of it.
+PIP = "pip==26.3"
+LAZILY = ("--dry-run", "--use-feature=fast-deps")
+#: The settings of pip that say how the index is reached, not what is found there.
+WAY_TO_THE_INDEX = ("PIP_CERT", "PIP_CLIENT_CERT", "PIP_PROXY", "PIP_DEFAULT_TIMEOUT", "PIP_CACHE_DIR")
+
+Outcome = Literal["resolves", "failed", "not checked"]
 
 
-def main() -> int:
-    """Try every Python that is here with every set of extras; 1 if one of them has no solution."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try every declared Python with every set of extras; 1 if one of them has no solution."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--extras", nargs="*", default=["dev"], help='such as plots; "" is the bare package')
-    parser.add_argument("--pythons", nargs="*", default=PYTHONS, help="interpreters; those that do not run are left out")
-    options = parser.parse_args()
-    pythons = [python for python in options.pythons if runs(python)]
-    if not pythons:
-        print(f"none of {', '.join(options.pythons)} runs here: give one with --pythons")
-        return 1
-    return max(check(python, options.extras) for python in pythons)
+    parser.add_argument("--extras", nargs="*", default=EXTRAS, help='such as plots; "" is the bare package')
+    parser.add_argument(
+        "--pythons", nargs="*", default=declared(), help="versions, such as 3.11; default: the declared"
+    )
+    parser.add_argument("--stamp", type=Path, help="a file that is touched once something was checked and all resolves")
+    options = parser.parse_args(arguments)
+    found = {version: find(version) for version in options.pythons}
+    for version in options.pythons:
+        if found[version] is None:
+            print(f"Python {version}: not checked, no interpreter here")
+    pythons = [python for python in found.values() if python is not None]
+    with ThreadPoolExecutor() as pool:
+        outcomes = [outcome for each in pool.map(partial(check, extras=options.extras), pythons) for outcome in each]
+    if options.stamp is not None and outcomes and set(outcomes) == {"resolves"}:
+        options.stamp.touch()
+    return int("failed" in outcomes)
 
 
-def runs(python: str) -> bool:
-    """Whether an interpreter of that name is here; pyenv's shims may exist and not run."""
+def declared() -> list[str]:
+    """The versions of Python that pyproject.toml declares."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    return [found[1] for entry in classifiers if (found := re.fullmatch(r"Programming Language .* (3\.\d+)", entry))]
+
+
+def find(version: str) -> Path | None:
+    """An interpreter of that version that can make virtual environments, on the path or among pyenv's."""
+    candidates = [Path(folder, f"python{version}") for folder in os.get_exec_path()]
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        candidates.insert(0, Path(sys.executable))
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    candidates += sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
+    return next((python for python in candidates if runs(python)), None)
+
+
+def runs(python: Path) -> bool:
+    """Whether that is an interpreter with all that a virtual environment needs; pyenv's shims may exist and not run."""
     try:
-        return subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
+        return (
+            subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode == 0
+        )
+    except OSError:
         return False
 
 
-def check(python: str, extras: list[str]) -> int:
+def check(python: Path, extras: Sequence[str]) -> list[Outcome]:
     """Resolve each set of extras in a fresh virtual environment of one interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-m", "venv", folder], check=True)
-        if resolve(folder, "safetensors", "--no-deps").returncode != 0:
-            print(f"{python}: not checked, the package index cannot be reached")
-            return 0
-        failed = 0
-        for extra in extras:
-            target = f".[{extra}]" if extra else "."
-            result = resolve(folder, target, "-c", "constraints.txt")
-            print(f"{python}: {target} {'has no solution' if result.returncode else 'resolves'}", flush=True)
-            if result.returncode:
-                print(result.stderr)
-                failed = 1
-        return failed
+        if not index_answers(folder):
+            print(f"{python}: not checked, the package index does not answer", flush=True)
+            return ["not checked"]
+        return [resolve(python, folder, f".[{extra}]" if extra else ".") for extra in extras]
 
 
-def resolve(folder: str, target: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Let pip resolve a target with the public index alone."""
-    settings = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
-    settings["PIP_CONFIG_FILE"] = os.devnull
-    command = [f"{folder}/bin/python", "-m", "pip", "install", "--dry-run", "--quiet", *options, target]
-    return subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=False)
+def resolve(python: Path, folder: str, target: str) -> Outcome:
+    """Let pip find versions for a target, and print what came of it."""
+    result = pip(folder, *LAZILY, "-c", "constraints.txt", target)
+    if result.returncode == 0:
+        print(f"{python}: {target} resolves", flush=True)
+        return "resolves"
+    if not index_answers(folder):
+        print(f"{python}: {target} not checked, the package index stopped answering", flush=True)
+        return "not checked"
+    print(f"{python}: {target} does not resolve\n{last_lines(result.stdout)}", flush=True)
+    return "failed"
+
+
+def index_answers(folder: str) -> bool:
+    """Whether the index is there: it gives the version of pip that is used here."""
+    patience = ("--retries", "1", "--timeout", "15")
+    return pip(folder, "--upgrade", "--force-reinstall", "--no-cache-dir", *patience, PIP).returncode == 0
+
+
+def pip(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `pip install` in a virtual environment, with the public index alone."""
+    command = [f"{folder}/bin/python", "-m", "pip", "install", *arguments]
+    settings = public_index_only(os.environ)
+    return subprocess.run(
+        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+
+
+def last_lines(text: str, count: int = 20) -> str:
+    """The end of what pip said, where the reason stands."""
+    return "\n".join(text.splitlines()[-count:])
+
+
+def public_index_only(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without pip's settings, but for those that say how the index is reached."""
+    kept = {name: value for name, value in environment.items() if not name.startswith("PIP_")}
+    return (
+        kept
+        | {name: environment[name] for name in WAY_TO_THE_INDEX if name in environment}
+        | {
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class TrainConfig:
     """A name of `revd tasks`, such as bullet/hopper, or any Gymnasium id; a package's own are named with it, as in
     ale_py:ALE/Pong-v5."""
     algo: str = "ppo"
-    """Algorithm: ppo, a2c, trpo, recurrent-ppo or maskable-ppo (the last three come with sb3-contrib)."""
+    """Algorithm: ppo, a2c, trpo, recurrent-ppo or maskable-ppo (the last three need the extra contrib)."""
     reward: str = "revd"
     """Exploration reward, as listed by `revd rewards`, or none to train on the task's reward alone."""
     steps: int = 100_000

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import revd
 from revd.atomicfile import final_name, leftovers, make_directory, write_whole
 from revd.experiments.checkpoints import Checkpoints
 from revd.experiments.config import TrainConfig
@@ -24,7 +25,7 @@ EPISODE_COLUMNS = (STEPS_COLUMN, "return", "length", "env")
 EVALUATION_COLUMNS = (STEPS_COLUMN, "return_mean", "return_std", "episodes")
 #: What `finish` writes into run.json: another session has not ended yet, and may end better.
 _OF_AN_END = ("state", "error", "finished", "traceback")
-_PACKAGES = ("revd", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
+_PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +192,7 @@ def describe_software() -> dict[str, Any]:
         "command": sys.argv,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "versions": versions,
+        "versions": {"revd": revd.__version__, **versions},
         # Not whether files differ from it: git would execute what the repository's own settings name to find out.
         "git": {"commit": _git("rev-parse", "HEAD")},
     }

@@ -3,7 +3,9 @@
 try:
     import stable_baselines3  # noqa: F401
 except ImportError as error:
-    raise ImportError(f"revd.sb3 needs Stable-Baselines3 ({error}); install it: pip install 'revd[sb3]'") from error
+    raise ImportError(
+        f"revd.sb3 needs Stable-Baselines3 ({error}); install it with: pip install 'revd[sb3]'"
+    ) from error
 
 from revd.sb3.callback import IntrinsicRewardCallback
 from revd.sb3.fast import FastA2C, FastPPO

@@ -54,7 +54,7 @@ def algorithm_class(algo: str, *, fast: bool = False) -> type[OnPolicyAlgorithm]
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        raise ValueError(f"algo {algo!r} needs {package}: pip install {package.replace('_', '-')}") from error
+        raise ValueError(f"algo {algo!r} needs {package}: pip install 'revd[contrib]'") from error
     found: type[OnPolicyAlgorithm] = getattr(module, name)
     return found
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import revd
 from revd.experiments.config import TrainConfig
 from revd.experiments.rundir import (
     RunDirectory,
@@ -226,4 +227,5 @@ def test_without_git_nothing_is_known(monkeypatch):
 
 def test_packages_that_are_not_there_are_left_out(monkeypatch):
     monkeypatch.setattr("revd.experiments.rundir._PACKAGES", ("torch", "no-such-package"))
-    assert list(describe_software()["versions"]) == ["torch"]
+    assert list(describe_software()["versions"]) == ["revd", "torch"]
+    assert describe_software()["versions"]["revd"] == revd.__version__, "that of the source, installed or not"

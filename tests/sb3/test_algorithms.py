@@ -202,7 +202,7 @@ def test_unsupported_action_space_is_a_value_error():
 
 def test_missing_contrib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sb3_contrib", None)
-    with pytest.raises(ValueError, match="algo 'trpo' needs sb3_contrib: pip install sb3-contrib"):
+    with pytest.raises(ValueError, match=r"algo 'trpo' needs sb3_contrib: pip install 'revd\[contrib\]'"):
         algorithm_class("trpo")
     assert algorithm_class("ppo") is PPO
 
