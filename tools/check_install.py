@@ -25,7 +25,9 @@ def main() -> int:
     """Try every Python that is here with every set of extras; 1 if one of them has no solution."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", nargs="*", default=["dev"], help='such as plots; "" is the bare package')
-    parser.add_argument("--pythons", nargs="*", default=PYTHONS, help="interpreters; those that do not run are left out")
+    parser.add_argument(
+        "--pythons", nargs="*", default=PYTHONS, help="interpreters; those that do not run are left out"
+    )
     options = parser.parse_args()
     pythons = [python for python in options.pythons if runs(python)]
     if not pythons:
