@@ -18,8 +18,8 @@ import triton
 from revd.functional import kernels as of_searches
 from revd.sb3.fast import kernels as of_trainings
 
-#: Bytes of registers that each thread may spill; the largest neighbourhoods and minibatches do (Triton 3.8).
-SPILLED = {"search": 1024, "search_again": 64, "discrete_ppo": 512}
+#: Bytes of registers that each thread may spill; the largest neighbourhoods and minibatches do (Triton 3.7).
+SPILLED = {"prepare": 8, "search": 1024, "search_again": 64, "discrete_ppo": 512}
 #: Bytes of shared memory that consumer GPUs have for a block of threads.
 SHARED = 99 * 1024
 

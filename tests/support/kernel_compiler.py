@@ -28,19 +28,10 @@ from triton.runtime.jit import JITFunction
 
 from revd.functional import fused, kernels
 from revd.functional.targets import Target
-from revd.sb3.fast import clipped_adam, convolutions, discrete_ppo, returns
+from revd.sb3.fast import clipped_adam, discrete_ppo
 from revd.sb3.fast.buffer import DeviceRolloutBuffer
 from revd.sb3.fast.losses import PPOObjective
 from revd.sb3.fast.optimizers import CapturableForm
-
-#: Images, outputs, window and stride: those of Nature's network, one with uneven numbers, and the widest.
-CONVOLUTIONS = (
-    ((64, 4, 84, 84), 32, 8, 4),
-    ((64, 32, 20, 20), 64, 4, 2),
-    ((64, 64, 9, 9), 64, 3, 1),
-    ((10, 3, 31, 33), 20, 3, 2),
-    ((64, 128, 9, 9), convolutions.LARGEST_OUTPUTS, 3, 1),
-)
 
 
 class OnGpu(torch.Tensor):
@@ -53,9 +44,7 @@ def main() -> None:
     with compiling_for(int(sys.argv[1])) as compiled:
         kernels.nothing[(1,)](torch.zeros(1))
         search()
-        advantages()
         loss()
-        gradients_of_convolutions()
         adam()
     for name, kernel in compiled:
         print(json.dumps({"kernel": name, **resources(kernel)}))
@@ -84,21 +73,6 @@ def search() -> None:
         fused.search(points, [Target(points, visible, own=torch.zeros(2, 256)), Target(points, visible)], k)
 
 
-def advantages() -> None:
-    for n_steps in (5, 256, 5000):
-        numbers = torch.zeros(n_steps, 10)
-        returns.fill(
-            numbers,
-            numbers,
-            rewards=numbers,
-            values=numbers,
-            last_values=numbers[0],
-            dones=numbers,
-            gamma=0.99,
-            gae_lambda=0.95,
-        )
-
-
 def loss() -> None:
     objective = PPOObjective(normalize_advantage=True, clip_values=True)
     for n, n_actions in ((64, 6), (512, 18), (discrete_ppo.LARGEST_BATCH, 6)):
@@ -108,13 +82,6 @@ def loss() -> None:
         coefficients = torch.zeros(len(objective.coefficients))
         rows, values = torch.arange(n), torch.zeros(n, 1)
         discrete_ppo.gradients(torch.zeros(n, n_actions), values, rows, buffer, objective, coefficients)
-
-
-def gradients_of_convolutions() -> None:
-    for shape, n_outputs, window, stride in CONVOLUTIONS:
-        layer = nn.Conv2d(shape[1], n_outputs, window, stride).to(memory_format=torch.channels_last)
-        images = torch.zeros(shape).contiguous(memory_format=torch.channels_last)
-        convolutions.gradients(layer(images).detach(), images, layer.weight, stride=layer.stride)
 
 
 def adam() -> None:

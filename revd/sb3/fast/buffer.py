@@ -13,7 +13,6 @@ from stable_baselines3.common.type_aliases import RolloutBufferSamples
 from torch import Tensor
 
 from revd.functional.advantages import generalized_advantages
-from revd.functional.compiling import triton_works
 from revd.rollout import WIDER, Observations, map_observations
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -195,22 +194,19 @@ class DeviceRolloutBuffer(RolloutBuffer):
         self._find_on_device(last_values.detach().flatten(), ends)
 
     def _find_on_device(self, last_values: Tensor, ends: Array) -> None:
-        """In one kernel of ours where it can be compiled, or in some fifty of torch's."""
+        """`functional.advantages`, which adds up all steps at once."""
         # Together, for each way to the device is waited for.
         rewards, dones = torch.as_tensor(np.stack([self.rewards, ends]), dtype=torch.float32, device=self.device)
         stored = self.stored
-        known = {
-            "rewards": rewards,
-            "values": stored.values,
-            "last_values": last_values.to(stored.values),
-            "dones": dones,
-        }
-        if triton_works(self.device):
-            from revd.sb3.fast import returns
-
-            returns.fill(stored.advantages, stored.returns, **known, gamma=self.gamma, gae_lambda=self.gae_lambda)
-            return
-        stored.advantages.copy_(generalized_advantages(**known, gamma=self.gamma, gae_lambda=self.gae_lambda))
+        advantages = generalized_advantages(
+            rewards,
+            stored.values,
+            last_values.to(stored.values),
+            dones,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+        )
+        stored.advantages.copy_(advantages)
         torch.add(stored.advantages, stored.values, out=stored.returns)
 
     def _add_up(self, last_values: Array, alive: Array) -> None:

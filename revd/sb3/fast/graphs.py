@@ -66,11 +66,6 @@ class Replayable(Generic[T]):
         self._calls: dict[Hashable, int] = {}
         self._captured: dict[Hashable, _Captured[T]] = {}
 
-    @property
-    def is_recording(self) -> bool:
-        """Whether calls are captured and replayed, once they are warm."""
-        return self._recorder is not None
-
     def renew(self) -> None:
         """Forget captures that would read or write what is no longer in use; call it before a series of calls.
 

@@ -1,49 +1,9 @@
-"""The Triton kernels of a training: advantages, PPO's loss, gradients of convolutions, and Adam."""
+"""The Triton kernels of a training: PPO's loss and Adam."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
-
-
-@triton.jit
-def _after(advantage, carried, earlier, earlier_carried):
-    """A_t = a + c A_s with t < s for two neighbouring stretches of time, the later one first, as one."""
-    return earlier + earlier_carried * advantage, earlier_carried * carried
-
-
-@triton.jit
-def advantages(
-    rewards,
-    values,
-    last_values,
-    dones,
-    found,
-    returns,
-    n_steps,
-    n_envs,
-    gamma,
-    gamma_lambda,
-    STEPS: tl.constexpr,
-):
-    """An environment by each program, some steps at a time, from the last; see `revd.functional.advantages`."""
-    env = tl.program_id(0)
-    back = tl.arange(0, STEPS)
-    known = 0.0
-    for first in range(0, n_steps, STEPS):
-        step = n_steps - 1 - first - back
-        at = step * n_envs + env
-        inside = step >= 0
-        value = tl.load(values + at, mask=inside, other=0.0)
-        following = tl.load(values + at + n_envs, mask=inside & (step + 1 < n_steps), other=0.0)
-        following = tl.where(step + 1 == n_steps, tl.load(last_values + env), following)
-        alive = 1.0 - tl.load(dones + at, mask=inside, other=0.0)
-        delta = tl.load(rewards + at, mask=inside, other=0.0) + gamma * following * alive - value
-        delta, carried = tl.associative_scan((delta, gamma_lambda * alive), 0, _after)
-        advantage = delta + carried * known
-        tl.store(found + at, advantage, mask=inside)
-        tl.store(returns + at, advantage + value, mask=inside)
-        known = tl.sum(tl.where(back == STEPS - 1, advantage, 0.0))
 
 
 @triton.jit
@@ -196,59 +156,3 @@ def discrete_ppo(
     tl.store(statistics + 3, _mean(excess - log_ratio, inside, n))
     tl.store(statistics + 4, _mean(tl.where(tl.abs(excess) > clip_range, 1.0, 0.0), inside, n))
     tl.store(statistics + 5, policy_loss + ent_coef * entropy_loss + vf_coef * value_loss)
-
-
-@triton.jit
-def convolution_gradients(
-    images,
-    gradients,
-    partial,
-    n_rows,
-    share,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    OUT_HEIGHT: tl.constexpr,
-    OUT_WIDTH: tl.constexpr,
-    N_OUTPUTS: tl.constexpr,
-    STRIDE_HEIGHT: tl.constexpr,
-    STRIDE_WIDTH: tl.constexpr,
-    LINE: tl.constexpr,
-    N_COLUMNS: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-):
-    """A share of the rows for some columns of the weights; the equations are in `revd.sb3.fast.convolutions`."""
-    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    output = tl.arange(0, OUTPUTS)
-    # From the first number of a window to the one that a weight belongs to.
-    within = column // LINE * (WIDTH * CHANNELS) + column % LINE
-    weight = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
-    bias = tl.zeros((OUTPUTS,), tl.float32)
-    first = tl.program_id(1) * share
-    end = tl.minimum(first + share, n_rows)
-    for start in range(first, end, ROWS):
-        row = start + tl.arange(0, ROWS)
-        line = row // (OUT_HEIGHT * OUT_WIDTH) * HEIGHT + row // OUT_WIDTH % OUT_HEIGHT * STRIDE_HEIGHT
-        window = (line * WIDTH + row % OUT_WIDTH * STRIDE_WIDTH) * CHANNELS
-        image = tl.load(
-            images + window[:, None] + within[None, :],
-            mask=(row < end)[:, None] & (column < N_COLUMNS)[None, :],
-            other=0.0,
-        )
-        gradient = tl.load(
-            gradients + row[None, :] * N_OUTPUTS + output[:, None],
-            mask=(row < end)[None, :] & (output < N_OUTPUTS)[:, None],
-            other=0.0,
-        )
-        weight = tl.dot(gradient, image, weight, input_precision="ieee")
-        bias += tl.sum(gradient, axis=1)
-    found = partial + tl.program_id(1) * N_OUTPUTS * (N_COLUMNS + 1)
-    tl.store(
-        found + output[:, None] * N_COLUMNS + column[None, :],
-        weight,
-        mask=(output < N_OUTPUTS)[:, None] & (column < N_COLUMNS)[None, :],
-    )
-    if tl.program_id(0) == 0:
-        tl.store(found + N_OUTPUTS * N_COLUMNS + output, bias, mask=output < N_OUTPUTS)

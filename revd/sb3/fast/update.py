@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -118,18 +118,8 @@ class Update:
         self._statistics.index_copy_(0, self._next, statistics[None])
         self._next += 1
         self.policy.optimizer.zero_grad(set_to_none=set_to_none)
-        with self._ordered_convolutions():
-            torch.autograd.backward(outputs, gradients)
+        torch.autograd.backward(outputs, gradients)
         return statistics
-
-    def _ordered_convolutions(self) -> AbstractContextManager[object]:
-        # Without a graph it costs more to watch every operation than the kernels save.
-        recording = self._steps.is_recording and self._gradients.is_recording
-        if not (recording and self._few_kernels and self._has_convolutions):
-            return nullcontext()
-        from revd.sb3.fast.convolutions import OrderedGradients
-
-        return OrderedGradients(self._buffer.device)
 
     def _ends(self, rows: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor | None], Tensor]:
         """Where gradients go back from: outputs of the policy, the loss's gradients by them, and the statistics."""

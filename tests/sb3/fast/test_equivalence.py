@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,7 +13,6 @@ from torch import Tensor
 
 from revd.sb3 import FastA2C, FastPPO
 from revd.sb3.fast.branches import Branches
-from revd.sb3.fast.graphs import WARM_UPS
 from revd.sb3.fast.losses import PPOObjective
 from revd.sb3.policies import PaperCnnPolicy
 from tests.sb3.fast.support import (
@@ -124,26 +122,22 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
 @on_cpu
 @pytest.mark.parametrize("target_kl", [None, 1.0], ids=["one graph", "two graphs"])
 @pytest.mark.parametrize("clip_range_vf", [None, 0.1], ids=["values free", "values clipped"])
-@pytest.mark.parametrize(("network", "convolutional"), [("mlp", 0), ("cnn, shared", 3), ("cnn, separate", 6)])
+@pytest.mark.parametrize("network", ["mlp", "cnn, shared", "cnn, separate"])
 def test_so_are_steps_in_few_kernels(
     monkeypatch: pytest.MonkeyPatch,
     target_kl: float | None,
     clip_range_vf: float | None,
     network: str,
-    convolutional: int,
 ) -> None:
     """What a GPU does with PPO, discrete actions and Adam, in Triton's interpreter."""
     pytest.importorskip("triton", reason="Triton is not made for this system")
-    from revd.sb3.fast import clipped_adam, convolutions, discrete_ppo
+    from revd.sb3.fast import clipped_adam, discrete_ppo
 
     monkeypatch.setattr("revd.sb3.fast.update.triton_works", lambda device: True)
     # Triton's interpreter takes a program after the other: fewer of them, with more to do.
     monkeypatch.setattr(clipped_adam, "BLOCK", 2**16)
-    monkeypatch.setattr(convolutions, "PROGRAMS", 2)
-    monkeypatch.setattr(convolutions, "ROWS", 256)
-    monkeypatch.setattr(convolutions, "COLUMNS", 1024)
     calls = {}
-    for module, name in ((clipped_adam, "step"), (discrete_ppo, "gradients"), (convolutions, "gradients")):
+    for module, name in ((clipped_adam, "step"), (discrete_ppo, "gradients")):
         calls[module] = Mock(wraps=getattr(module, name))
         monkeypatch.setattr(module, name, calls[module])
     several = {"batch_size": 20, "n_epochs": 2, "target_kl": target_kl, "clip_range_vf": clip_range_vf}
@@ -159,31 +153,10 @@ def test_so_are_steps_in_few_kernels(
         assert 0.02 < fast.logger.name_to_value["train/clip_fraction"] < 0.98
     assert calls[clipped_adam].call_count == 11, "Adam's first step creates its state"
     assert calls[discrete_ppo].call_count == 12
-    assert calls[convolutions].call_count == 12 * convolutional
-    # The gradients of convolutions are added up in another order.
     assert distance(fast, rearranged, start) < max(5e-6, 2 * distance(reference, rearranged, start))
     theirs, ours = (model.logger.name_to_value for model in (rearranged, fast))
     for key, value in theirs.items():
         assert ours[key] == pytest.approx(value, rel=1e-4, abs=1e-6), key
-
-
-@on_cpu
-def test_without_a_graph_convolutions_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("triton", reason="Triton is not made for this system")
-    from revd.sb3.fast import convolutions
-
-    monkeypatch.setattr("revd.sb3.fast.update.triton_works", lambda device: True)
-    monkeypatch.setattr(convolutions, "PROGRAMS", 2)
-    used = Mock(wraps=convolutions.gradients)
-    monkeypatch.setattr(convolutions, "gradients", used)
-    _, fast, rearranged, start = triple("PPO", "cnn, shared", CONTINUOUS, batch_size=16, n_epochs=2)
-    recorder = capturing(fast)
-    monkeypatch.setattr(recorder, "capture", Mock(side_effect=RuntimeError("no graph today")))
-    for model in (rearranged, fast):
-        with pytest.warns(UserWarning, match="no graph today") if model is fast else nullcontext():
-            update(model)
-    assert used.call_count == 3 * WARM_UPS, "three layers in each call before the capture that failed"
-    assert distance(fast, rearranged, start) < 5e-5
 
 
 @on_cpu
