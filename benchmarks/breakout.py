@@ -30,7 +30,7 @@ from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 
 from revd.sb3 import FastPPO
-from revd.sb3.atari import AtariVecEnv
+from revd.training.atari_vec_env import AtariVecEnv
 
 
 def in_channels_last(*arguments: Any, **keywords: Any) -> PPO:

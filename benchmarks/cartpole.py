@@ -18,7 +18,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from revd.sb3 import FastPPO
-from revd.sb3.environments import make_vec_env
+from revd.training.vec_env import make_vec_env
 
 STEPS = 100_000
 HIGHEST = 500

@@ -16,8 +16,8 @@ from measure import arguments, interleaved, machine, markdown_table, peak_extra_
 from torch import Tensor
 
 import revd
-from revd.functional import tiled
-from revd.functional.targets import Target
+from revd.functional.search import torch_search
+from revd.functional.search.reference_set import Target
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
 Form: TypeAlias = Callable[[Tensor, Tensor], Pair]
@@ -148,7 +148,7 @@ def ours(x: Tensor, y: Tensor) -> Pair:
 
 
 def without_triton(x: Tensor, y: Tensor) -> Pair:
-    own, previous = tiled.nearest(x, [Target(x, within=True), Target(y)], K)
+    own, previous = torch_search.nearest(x, [Target(x, within=True), Target(y)], K)
     return own, previous
 
 
@@ -230,7 +230,7 @@ def flash_knn(x: Tensor, y: Tensor) -> Pair:
 def gemm(x: Tensor, y: Tensor) -> Pair:
     """The two products, tile by tile into one buffer; nothing is selected."""
     n = x.shape[1]
-    step = max(tiled.TILE_ROWS, tiled.TILE_ELEMENTS // n) if x.device.type == "cpu" else max(1, TILE // n)
+    step = max(torch_search.TILE_ROWS, torch_search.TILE_ELEMENTS // n) if x.device.type == "cpu" else max(1, TILE // n)
     buffer = x.new_empty(step if step < n else len(x) * n, n)
     for columns in (x, y):
         if step >= n:

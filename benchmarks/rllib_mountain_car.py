@@ -23,12 +23,12 @@ from ray.rllib.connectors.env_to_module import MeanStdFilter
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 import revd.rllib
-from revd.analysis.curves import Interval
-from revd.analysis.figures import learning_curves, save_figure
-from revd.analysis.runs import Run
-from revd.analysis.tables import summarize
+from revd.analysis.drawing.figures import learning_curves, save_figure
+from revd.analysis.reading.runs import Run
+from revd.analysis.statistics.curves import Interval
+from revd.analysis.statistics.method_summary import summarize
 from revd.episodes import Episodes
-from revd.experiments.demo import TASK, THRESHOLD
+from revd.suites.demo import TASK, THRESHOLD
 
 ENVS, STEPS, WEIGHT = 10, 128, 1.0
 METHODS = {"PPO": None, "PPO+REVD": "revd"}

@@ -22,8 +22,8 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch import Tensor
 
+from revd.fast.buffer import DeviceRolloutBuffer
 from revd.sb3 import FastPPO
-from revd.sb3.fast.buffer import DeviceRolloutBuffer
 
 PERTURBATION = 1e-7
 

@@ -16,10 +16,10 @@ from statistics import median
 import torch
 from measure import machine, markdown_table
 
-from revd.experiments.config import TrainConfig
-from revd.experiments.cores import available_cores, with_cores
-from revd.experiments.launcher import launch
-from revd.experiments.suite import preset_config
+from revd.runs.config import TrainConfig
+from revd.runs.cpu_threads import available_cores, with_cores
+from revd.suites.grids import preset_config
+from revd.suites.scheduler import launch
 
 WARM_UPS = 4
 PARTS = ("environment", "acting", "bonus", "update")

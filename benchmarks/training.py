@@ -20,10 +20,10 @@ from measure import machine, markdown_table
 from stable_baselines3 import A2C, PPO
 
 from revd.envs.tasks import find_task
-from revd.experiments.presets import ALGORITHMS, REWARDS, SUITES
+from revd.runs.presets import ALGORITHMS, REWARDS, SUITES
 from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
-from revd.sb3.environments import make_vec_env
-from revd.sb3.policies import paper_policy, policy_class
+from revd.training.policies import paper_policy, policy_class
+from revd.training.vec_env import make_vec_env
 
 KINDS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
 PARTS = ("environment", "acting", "bonus", "update")

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from revd.csvfile import read_csv
+from revd.storage.csv_file import read_csv
 
 PARTS = 10
 #: What the final return is, for captions of tables and figures.

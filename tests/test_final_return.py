@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 
 from revd import cli
-from revd.analysis.runs import find_runs
-from revd.analysis.tables import summarize, summary_table
+from revd.analysis.reading.runs import find_runs
+from revd.analysis.statistics.method_summary import summarize, summary_table
 from revd.episodes import FINAL_RETURN
-from revd.experiments.demo import THRESHOLD
-from revd.experiments.display import run_line, runs_table
-from revd.experiments.launcher import launch
-from revd.experiments.rundir import RunDirectory
+from revd.runs.directory import RunDirectory
+from revd.suites.demo import THRESHOLD
+from revd.suites.display import run_line, runs_table
+from revd.suites.scheduler import launch
 from tests.analysis.support import fake_save
 
 STEPS = 1000
@@ -55,14 +55,14 @@ def text_of(renderable):
 
 def test_all_agree(tmp_path, monkeypatch, capsys):
     pytest.importorskip("optuna", reason="searches come with an extra")
-    from revd.experiments.config import TrainConfig
-    from revd.experiments.tuning.config import TuneConfig
-    from revd.experiments.tuning.display import trials_table
-    from revd.experiments.tuning.driver import tune
-    from revd.experiments.tuning.parameters import make_space
+    from revd.runs.config import TrainConfig
+    from revd.tuning.config import TuneConfig
+    from revd.tuning.display import trials_table
+    from revd.tuning.driver import tune
+    from revd.tuning.parameters import make_space
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("revd.analysis.publish.save_figure", fake_save)
+    monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
     shown = {}
 
     config = TrainConfig(task="CartPole-v1", steps=STEPS, n_envs=2, output=tmp_path / "suite" / "run")

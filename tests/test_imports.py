@@ -13,38 +13,42 @@ ROOT = Path(revd.__file__).parent
 PATHS = sorted(ROOT.rglob("*.py"))
 
 #: What each part of the package may import of the others; every part may import itself.
-FILES_ON_DISK = {"atomicfile", "csvfile", "tensorfile"}
-FOUNDATION = {"functional", "names", "moments", "spaces", "rollout", "networks", "encoders"}
+FOUNDATION = {"arrays", "functional", "names", "moments", "spaces", "rollout", "networks", "encoders"}
+REWARDS = FOUNDATION | {"storage", "rewards", "weighting"}
 ALLOWED: dict[str, set[str]] = {
+    "arrays": set(),
     "functional": set(),
     "names": set(),
-    "atomicfile": set(),
-    "plainfile": set(),
-    "csvfile": {"atomicfile", "plainfile"},
-    "episodes": {"csvfile"},
-    "tensorfile": {"atomicfile"},
+    "storage": set(),
+    "episodes": {"storage"},
     "moments": set(),
     "spaces": set(),
     "rollout": {"spaces"},
     "networks": set(),
     "encoders": {"moments", "spaces", "rollout", "networks"},
-    "rewards": FOUNDATION,
+    "worked_example": {"functional"},
     "envs": {"names"},
-    "sb3": FOUNDATION | FILES_ON_DISK | {"rewards", "envs"},
-    "rllib": FOUNDATION | FILES_ON_DISK | {"rewards", "envs"},
-    "experiments": FOUNDATION | FILES_ON_DISK | {"plainfile", "episodes", "rewards", "envs", "sb3"},
-    "analysis": {"names", "plainfile", "csvfile", "episodes"},
+    "rewards": FOUNDATION,
+    "weighting": FOUNDATION | {"rewards"},
     "testing": FOUNDATION | {"rewards"},
-    "cli": FOUNDATION | {"atomicfile", "rewards", "envs", "sb3", "experiments", "analysis"},
+    "fast": FOUNDATION,
+    "sb3": REWARDS | {"fast"},
+    "rllib": REWARDS,
+    "training": REWARDS | {"envs", "fast", "sb3"},
+    "runs": REWARDS | {"envs", "sb3", "training"},
+    "suites": {"names", "storage", "episodes", "envs", "training", "runs"},
+    "tuning": {"names", "storage", "episodes", "training", "runs", "suites"},
+    "analysis": {"names", "storage", "episodes"},
+    "cli": REWARDS | {"worked_example", "envs", "training", "runs", "suites", "tuning", "analysis"},
     "__main__": {"cli"},
     "__init__": {"functional", "rewards", "rollout"},
 }
 #: Who may import a package of others, anywhere in a file.
 RESERVED: dict[str, set[str]] = {
-    "stable_baselines3": {"sb3"},
-    "sb3_contrib": {"sb3"},
-    "ray": {"rllib", "experiments"},
-    "optuna": {"experiments"},
+    "stable_baselines3": {"sb3", "fast", "training"},
+    "sb3_contrib": {"training"},
+    "ray": {"rllib", "suites"},
+    "optuna": {"tuning"},
     "matplotlib": {"analysis"},
     "pandas": {"analysis"},
     "rliable": {"analysis"},

@@ -15,8 +15,8 @@ pytest.importorskip("triton", reason="Triton is not made for this system")
 
 import triton
 
-from revd.functional import kernels as of_searches
-from revd.sb3.fast import kernels as of_trainings
+from revd.fast import triton_kernels as of_trainings
+from revd.functional.search import triton_kernels as of_searches
 
 #: Bytes of registers that each thread may spill; the largest neighbourhoods and minibatches do (Triton 3.7).
 SPILLED = {"prepare": 8, "search": 1024, "search_again": 64, "discrete_ppo": 512}

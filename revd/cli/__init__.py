@@ -19,7 +19,7 @@ from revd.cli.tasks import TasksCommand
 from revd.cli.train import PretrainCommand, TrainCommand, with_sparsity
 from revd.cli.tune import TuneCommand
 from revd.cli.watch import WatchCommand
-from revd.experiments.config import Parameters
+from revd.runs.config import Parameters
 
 COMMANDS: dict[str, type[Command]] = {
     "demo": DemoCommand,

@@ -11,10 +11,10 @@ import tyro
 from rich.console import Console
 
 from revd.cli.shared import EXIT_FAILED, parent_config, print_line
-from revd.experiments.demo import TASK, THRESHOLD, DemoConfig, demo_runs
+from revd.suites.demo import TASK, THRESHOLD, DemoConfig, demo_runs
 
 if TYPE_CHECKING:
-    from revd.experiments.launcher import Run
+    from revd.suites.scheduler import Run
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the first free runs/demo-NUMBER)")
 
@@ -38,8 +38,8 @@ class DemoCommand(DemoConfig):
         demo = self.config()
         if find_spec("matplotlib") is None:
             raise ValueError("the demo draws a figure and needs matplotlib: pip install 'revd[plots]'")
-        from revd.experiments.display import watching
-        from revd.experiments.launcher import launch
+        from revd.suites.display import watching
+        from revd.suites.scheduler import launch
 
         console = Console()
         directory = demo.directory()
@@ -55,9 +55,9 @@ class DemoCommand(DemoConfig):
 
 
 def _show(console: Console, directory: Path, runs: "Sequence[Run]") -> None:
-    from revd.analysis.figures import learning_curves, save_figure
-    from revd.analysis.runs import find_runs
-    from revd.analysis.tables import summarize, summary_table
+    from revd.analysis.drawing.figures import learning_curves, save_figure
+    from revd.analysis.reading.runs import find_runs
+    from revd.analysis.statistics.method_summary import summarize, summary_table
 
     finished = [run for run in find_runs(directory) if run.state == "finished"]
     failed = [run for run in runs if run.status.state == "failed"]

@@ -12,7 +12,7 @@ from rich.table import Table
 from revd.cli.shared import print_line
 
 if TYPE_CHECKING:
-    from revd.experiments.example import Example
+    from revd.worked_example import Example
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/example)")
 
@@ -32,8 +32,8 @@ class ExampleCommand:
         """Print the table and draw the figure."""
         if find_spec("matplotlib") is None:
             raise ValueError("the example draws a figure and needs matplotlib: pip install 'revd[plots]'")
-        from revd.analysis.example import example_figure, save_example
-        from revd.experiments.example import make_example
+        from revd.analysis.drawing.example import example_figure, save_example
+        from revd.worked_example import make_example
 
         example = make_example(radius=self.radius, seed=self.seed)
         console = Console()
@@ -45,7 +45,7 @@ class ExampleCommand:
 
 def example_table(example: "Example") -> Table:
     """Both episodes, number by number."""
-    from revd.experiments.example import ALPHA, EPS, K
+    from revd.worked_example import ALPHA, EPS, K
 
     table = Table(caption=f"k = {K}, eps = {EPS:g}, alpha = {ALPHA:g}", caption_justify="left", header_style="bold")
     table.add_column("episode", no_wrap=True)

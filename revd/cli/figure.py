@@ -11,8 +11,8 @@ from rich.console import Console
 from revd.cli.shared import print_line
 
 if TYPE_CHECKING:
-    from revd.analysis.results import Analysis
-    from revd.analysis.runs import Collection
+    from revd.analysis.reading.runs import Collection
+    from revd.analysis.statistics.figure_data import Analysis
 
 Runs = tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUNS...")]]
 
@@ -30,8 +30,8 @@ class FigureCommand:
         """Draw, and say what was written and what a reader must know about it."""
         console = Console()
         collection, analysis = read_runs(self.runs)
-        from revd.analysis.publish import publish
-        from revd.analysis.report import NOTHING_TO_DRAW
+        from revd.analysis.writing.figure_files import publish
+        from revd.analysis.writing.report import NOTHING_TO_DRAW
 
         if not analysis.results and not analysis.searches:
             raise ValueError("; ".join([f"nothing to draw: {NOTHING_TO_DRAW}", *damages(analysis)]))
@@ -45,8 +45,8 @@ def read_runs(paths: tuple[Path, ...]) -> "tuple[Collection, Analysis]":
     for package in ("matplotlib", "rliable"):
         if find_spec(package) is None:
             raise ValueError(f"figures and reports need {package}: pip install 'revd[plots]'")
-    from revd.analysis.results import analyse
-    from revd.analysis.runs import collect_runs
+    from revd.analysis.reading.runs import collect_runs
+    from revd.analysis.statistics.figure_data import analyse
 
     collection = collect_runs(paths)
     return collection, analyse(collection.runs)

@@ -28,8 +28,8 @@ class ReportCommand:
         _check_page(self.output)
         collection, analysis = read_runs(self.runs)
         from revd.analysis.markdown import plural
-        from revd.analysis.publish import publish
-        from revd.analysis.report import report
+        from revd.analysis.writing.figure_files import publish
+        from revd.analysis.writing.report import report
 
         figures = self.output.parent / f"{self.output.stem}-figures"
         published = publish(analysis, figures)

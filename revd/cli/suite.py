@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from revd.cli.shared import EXIT_FAILED, print_line
-from revd.experiments.config import TrainConfig
-from revd.experiments.cores import available_cores, with_cores
-from revd.experiments.launchers import Placement
-from revd.experiments.launchers.attempts import Backend
-from revd.experiments.suite import SUITES, suite_runs
+from revd.runs.config import TrainConfig
+from revd.runs.cpu_threads import available_cores, with_cores
+from revd.suites.backends import Placement
+from revd.suites.backends.interface import Backend
+from revd.suites.grids import SUITES, suite_runs
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")
 _SHARD = tyro.conf.arg(metavar="I/N")
@@ -72,8 +72,8 @@ class SuiteCommand:
             self._launch(console, runs)
 
     def _launch(self, console: Console, configs: list[TrainConfig]) -> None:
-        from revd.experiments.display import watching
-        from revd.experiments.launcher import launch
+        from revd.suites.display import watching
+        from revd.suites.scheduler import launch
 
         with self.where.open() as backend:
             jobs, cores, told = self._share(len(configs), backend)
@@ -125,7 +125,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def _list(console: Console, configs: list[TrainConfig]) -> None:
-    from revd.experiments.launcher import check_directories
+    from revd.suites.scheduler import check_directories
 
     check_directories(configs)
     for config in configs:

@@ -39,7 +39,7 @@ def tasks_table(*, described: bool) -> Table:
 def _spaces(task: Task) -> tuple[str, str]:
     if not installed(task):
         return "-", "-"
-    from revd.sb3.environments import make_vec_env
+    from revd.training.vec_env import make_vec_env
 
     env = make_vec_env(task.name)
     spaces = (_brief(env.observation_space), _brief(env.action_space))

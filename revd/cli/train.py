@@ -13,8 +13,8 @@ from rich.console import Console
 from revd.cli.shared import EXIT_FAILED, parent_config, print_line
 from revd.cli.watch import WatchCommand, require_matplotlib
 from revd.envs.tasks import SPARSITY
-from revd.experiments.config import NO_REWARD, TrainConfig
-from revd.experiments.suite import preset_config
+from revd.runs.config import NO_REWARD, TrainConfig
+from revd.suites.grids import preset_config
 
 # What a run leaves behind that one looks at next.
 CONTENTS = {
@@ -91,7 +91,7 @@ class TrainCommand(TrainConfig):
         console = Console()
         if self.video:
             require_matplotlib()
-        from revd.experiments.rundir import RunDirectory
+        from revd.runs.directory import RunDirectory
 
         run = RunDirectory(config.directory)
         run.open(config)
@@ -111,19 +111,19 @@ class TrainCommand(TrainConfig):
 
     def _check(self, config: TrainConfig) -> None:
         """Raise a ValueError for what is wrong with the training's names, or would only show when it is filmed."""
-        from revd.experiments.run import check_names
+        from revd.runs.train import check_names
 
         check_names(config)
         if self.video:
-            from revd.experiments.watch import check_drawable
+            from revd.runs.watch import check_drawable
 
             check_drawable(config)
 
     def _train(self, config: TrainConfig, console: Console) -> Path:
-        from revd.experiments.display import reporting
-        from revd.experiments.lease import LeaseLostError
-        from revd.experiments.run import RunFailedError, train
-        from revd.experiments.termination import interrupt_on_termination
+        from revd.runs.lease import LeaseLostError
+        from revd.runs.termination import interrupt_on_termination
+        from revd.runs.train import RunFailedError, train
+        from revd.suites.display import reporting
 
         try:
             with interrupt_on_termination():
@@ -160,8 +160,8 @@ class PretrainCommand(TrainCommand):
 
 
 def _print_speed(directory: Path, console: Console) -> None:
-    from revd.experiments.display import speed_line
-    from revd.experiments.rundir import RunDirectory
+    from revd.runs.directory import RunDirectory
+    from revd.suites.display import speed_line
 
     status = RunDirectory(directory).read_status()
     if status is not None and status.seconds is not None:

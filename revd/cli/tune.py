@@ -12,16 +12,16 @@ from rich.console import Console
 
 from revd.cli.shared import EXIT_FAILED, print_line
 from revd.cli.train import TrainCommand
-from revd.experiments.cores import available_cores, with_cores
-from revd.experiments.launchers import Placement
-from revd.experiments.tuning.config import Metric, TuneConfig
-from revd.experiments.tuning.parameters import make_space
+from revd.runs.cpu_threads import available_cores, with_cores
+from revd.suites.backends import Placement
+from revd.tuning.config import Metric, TuneConfig
+from revd.tuning.parameters import make_space
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from revd.experiments.launchers.attempts import Backend
-    from revd.experiments.tuning.records import TrialRecord
+    from revd.suites.backends.interface import Backend
+    from revd.tuning.records import TrialRecord
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/tune-ALGO-REWARD)")
 _INIT = tyro.conf.arg(metavar="RUN", help_behavior_hint="(default: a fresh policy)")
@@ -68,8 +68,8 @@ class TuneCommand(TrainCommand):
         config = self.tuning()
         placed = self.where.open()
         console = Console()
-        from revd.experiments.tuning.directory import SearchDirectory
-        from revd.experiments.tuning.display import space_table
+        from revd.tuning.directory import SearchDirectory
+        from revd.tuning.display import space_table
 
         SearchDirectory(config.directory).open(config)
         console.print(space_table(config.space))
@@ -84,8 +84,8 @@ class TuneCommand(TrainCommand):
     def _tune(
         self, console: Console, config: TuneConfig, placed: "AbstractContextManager[Backend]"
     ) -> "list[TrialRecord]":
-        from revd.experiments.tuning.display import watching_trials
-        from revd.experiments.tuning.driver import SearchFailedError, tune
+        from revd.tuning.display import watching_trials
+        from revd.tuning.driver import SearchFailedError, tune
 
         on_cluster = self.where.launcher == "ray"
         cores = int(self.where.cpus_per_run) if on_cluster else available_cores() // config.jobs
@@ -134,8 +134,8 @@ def _counted(number: int, what: str) -> str:
 
 
 def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
-    from revd.experiments.tuning.directory import SearchDirectory
-    from revd.experiments.tuning.display import summary, trials_table
+    from revd.tuning.directory import SearchDirectory
+    from revd.tuning.display import summary, trials_table
 
     directory = SearchDirectory(config.directory)
     console.print(trials_table(records, caption=summary(records, trials=config.trials)))
@@ -150,9 +150,9 @@ def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]"
 
 
 def _show_best(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
-    from revd.experiments.tuning.display import trials_named
-    from revd.experiments.tuning.parameters import with_values
-    from revd.experiments.tuning.records import all_tie, best
+    from revd.tuning.display import trials_named
+    from revd.tuning.parameters import with_values
+    from revd.tuning.records import all_tie, best
 
     if all_tie(records):
         print_line(

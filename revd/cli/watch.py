@@ -9,10 +9,10 @@ import tyro
 from rich.console import Console
 
 from revd.cli.shared import print_line
-from revd.experiments.config import NO_REWARD, TrainConfig
+from revd.runs.config import NO_REWARD, TrainConfig
 
 if TYPE_CHECKING:
-    from revd.experiments.watch import WatchedEpisode
+    from revd.runs.watch import WatchedEpisode
 
 #: Name of the film inside a run directory.
 FILM = "watch.gif"
@@ -49,11 +49,11 @@ class WatchCommand:
     def run(self) -> None:
         """Play, draw, and say where the film is."""
         require_matplotlib()
-        from revd.analysis.film import Film
-        from revd.analysis.filmfile import check_film, save_film
-        from revd.atomicfile import replacing
-        from revd.experiments.rundir import RunDirectory
-        from revd.sb3.faults import EnvironmentFault
+        from revd.analysis.drawing.film import Film
+        from revd.analysis.writing.film_files import check_film, save_film
+        from revd.runs.directory import RunDirectory
+        from revd.storage.atomic import replacing
+        from revd.training.env_checks import EnvironmentFault
 
         folder = self.directory.parent if self.directory.is_file() else self.directory
         output = folder / FILM if self.output is None else self.output
@@ -78,8 +78,8 @@ class WatchCommand:
         print_line(console, f"Film: {output} ({summary(episode, of_export=self.directory.is_file())})")
 
     def _episode(self) -> "WatchedEpisode":
-        from revd.experiments.watch import watch, watch_export
-        from revd.sb3.exported import require_trust
+        from revd.runs.watch import watch, watch_export
+        from revd.training.sb3_models import require_trust
 
         if not self.directory.is_file():
             return watch(

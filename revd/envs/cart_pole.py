@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from revd.envs.native import silenced
+from revd.envs.silence import silenced
 
 with silenced():
     import pybullet

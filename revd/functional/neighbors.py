@@ -1,7 +1,7 @@
 """Exact k-nearest-neighbour distances, as the rewards ask for them.
 
-All searches end in `revd.functional.nearest`, the one place that knows who computes distances and how. Values only:
-nothing here is differentiable.
+All searches end in `revd.functional.search.dispatch`, which chooses how distances are computed. Nothing here is
+differentiable.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from revd.functional.nearest import nearest as search
-from revd.functional.targets import Target
+from revd.functional.search.dispatch import nearest as search
+from revd.functional.search.reference_set import Target
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from revd.moments import RunningMoments
 from revd.rewards.config import RewardConfig, build_config, require_integer
-from revd.rewards.recording import Mean, noted, read_means, total
+from revd.rewards.metrics import Mean, noted, read_means, total
 from revd.rollout import WITH_SUCCESSORS
 from revd.spaces import check_space, dict_parts
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from revd.rewards.config import NeighborConfig, RewardConfig
+from revd.rewards.metrics import Mean, total
 from revd.rewards.neighbors import NeighborReward
-from revd.rewards.recording import Mean, total
 
 if TYPE_CHECKING:
     from revd.rollout import Rollout

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from revd.functional import discrepancy, divergence_from_distances, spread
 from revd.rewards.config import NeighborConfig, RewardConfig, require, require_positive
+from revd.rewards.metrics import Mean, total
 from revd.rewards.neighbors import NeighborReward
-from revd.rewards.recording import Mean, total
 
 if TYPE_CHECKING:
     from revd.rewards.segments import Segments

@@ -25,8 +25,8 @@ from revd.rewards.config import (
     require_positive,
 )
 from revd.rewards.embedding import EmbeddingReward
+from revd.rewards.metrics import Mean, total
 from revd.rewards.optimizer import AdamState
-from revd.rewards.recording import Mean, total
 from revd.rewards.segments import EpisodeMemory
 from revd.rollout import map_observations
 

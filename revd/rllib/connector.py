@@ -10,7 +10,7 @@ import torch
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core import DEFAULT_MODULE_ID
 
-from revd.rewards.restoring import check_saved_parameters, load_saved_state
+from revd.rewards.saved_state import check_saved_parameters, load_saved_state
 from revd.rllib.episodes import check_last_observations, rewards_of, to_columns, to_rollout, with_rewards
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ except ImportError as error:
         f"revd.sb3 needs Stable-Baselines3 ({error}); install it with: pip install 'revd[sb3]'"
     ) from error
 
+from revd.fast import FastA2C, FastPPO
 from revd.sb3.callback import IntrinsicRewardCallback
-from revd.sb3.fast import FastA2C, FastPPO
 
 __all__ = ["FastA2C", "FastPPO", "IntrinsicRewardCallback"]

@@ -16,21 +16,18 @@ from stable_baselines3.common.utils import obs_as_tensor
 from revd.rewards import IntrinsicReward, check_parameters, make_reward
 from revd.rewards.config import require_choice, require_fraction, require_number
 from revd.rollout import is_finite
-from revd.sb3.balance import Balance, BalanceWatch
 from revd.sb3.checkpoint import Checkpoint
-from revd.sb3.fast.algorithm import FastOnPolicy
 from revd.sb3.recorder import RolloutRecorder
+from revd.weighting.balance import Balance, BalanceWatch
 
 if TYPE_CHECKING:
     from stable_baselines3.common.buffers import RolloutBuffer
 
+    from revd.arrays import Array
     from revd.rewards.config import Normalize
-    from revd.sb3.recorder import Array
 
 #: Beyond this, a return over a long rollout may be no number of float32, whatever the weights are.
 LARGEST_REWARD = 1e34
-#: Those that end with V(s_T) in the callback's locals.
-_LOOPS = (OnPolicyAlgorithm.collect_rollouts, FastOnPolicy.collect_rollouts)
 _OWN_PARAMETERS = ("weight", "decay", "decay_per", "extrinsic_weight", "verbose")
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
 #: Among the locals of one learn(), which all of its callbacks share: the one that pays.
@@ -205,7 +202,7 @@ class IntrinsicRewardCallback(BaseCallback):
         bonus = reward.compute(rollout).cpu().numpy()
         losses = reward.update(rollout)
         weights = self._weights(buffer.buffer_size, buffer.n_envs)
-        last_values = self._last_values(model)
+        last_values = _predicted_values(model)
         dones = model._last_episode_starts
         assert dones is not None
         # A number too large for float32 becomes infinite here, and is named below rather than warned about.
@@ -214,13 +211,6 @@ class IntrinsicRewardCallback(BaseCallback):
             buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
         self._check_finite(buffer, raw, last_values)
         self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
-
-    def _last_values(self, model: OnPolicyAlgorithm) -> torch.Tensor:
-        """V(s_T): SB3's loops have just computed it; others may leave that of the last step in the locals."""
-        if type(model).collect_rollouts in _LOOPS:
-            values: torch.Tensor = self.locals["values"]
-            return values
-        return _predicted_values(model)
 
     def _weights(self, n_steps: int, n_envs: int) -> Array:
         """The weight of each step of the rollout, (n_steps, 1); counts the rollout."""
@@ -300,7 +290,7 @@ def _bootstrap(rewards: Array, raw: Array) -> Array:
 
 
 def _predicted_values(model: OnPolicyAlgorithm) -> torch.Tensor:
-    """V of the observations that the environments show now."""
+    """V(s_T), the value of the observations that the environments show now; not every loop leaves it in its locals."""
     observation = obs_as_tensor(model._last_obs, model.device)  # type: ignore[arg-type]
     with torch.no_grad():
         if not hasattr(model, "_last_lstm_states"):

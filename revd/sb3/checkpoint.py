@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from revd.rewards.restoring import check_saved_parameters, load_saved_state
-from revd.tensorfile import read_tensors, write_tensors
+from revd.rewards.saved_state import check_saved_parameters, load_saved_state
+from revd.storage.tensor_file import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     import os

@@ -11,12 +11,12 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from revd.arrays import Array
 from revd.rollout import Observations, Rollout, is_finite
 
 if TYPE_CHECKING:
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-Array: TypeAlias = np.ndarray[Any, Any]
 ObservationArray: TypeAlias = "Array | dict[str, Array]"
 
 

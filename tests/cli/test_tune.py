@@ -5,11 +5,11 @@ import pytest
 from rich.console import Console
 
 from revd import cli
-from revd.experiments.config import TrainConfig
-from revd.experiments.tuning.config import TuneConfig
-from revd.experiments.tuning.display import trial_line, trials_table, watching_trials
-from revd.experiments.tuning.parameters import make_space
-from revd.experiments.tuning.records import TrialRecord
+from revd.runs.config import TrainConfig
+from revd.tuning.config import TuneConfig
+from revd.tuning.display import trial_line, trials_table, watching_trials
+from revd.tuning.parameters import make_space
+from revd.tuning.records import TrialRecord
 from tests.support.fake_runs import FakeBackend
 
 CART_POLE = ["tune", "--task", "CartPole-v1", "--n-envs", "2"]
@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def backend(monkeypatch):
     found = FakeBackend(lambda config, part: part + config.weight, at_once=True)
-    monkeypatch.setattr("revd.experiments.tuning.driver.LocalBackend", lambda worker: found)
+    monkeypatch.setattr("revd.tuning.driver.LocalBackend", lambda worker: found)
     return found
 
 
@@ -203,7 +203,7 @@ def test_a_log_has_a_line_for_each_change():
 
 
 def test_a_log_has_a_line_now_and_then(monkeypatch):
-    monkeypatch.setattr("revd.experiments.tuning.display.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("revd.tuning.display.SECONDS_BETWEEN_LINES", 0.0)
     running = records("running")
     assert len(written(terminal=False, shown=[running, running, running]).splitlines()) == 3
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
-from revd.envs.making import make_env
+from revd.envs.make import make_env
 from tests.support.bullet import needs_pybullet
 
 pytestmark = needs_pybullet

@@ -6,7 +6,7 @@ import torch
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
 from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper
 
-from revd.envs.making import make_env
+from revd.envs.make import make_env
 from revd.envs.minigrid import CODES, OneHotImage
 from revd.envs.tasks import TASKS
 from revd.spaces import features

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import gymnasium
 import pytest
 
-from revd.envs.making import make_env, register
+from revd.envs.make import make_env, register
 from revd.envs.tasks import PACKAGES, TASKS, find_task, how_to_install, installed, require_installed
 from tests.support.bullet import needs_pybullet
 

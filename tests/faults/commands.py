@@ -12,7 +12,7 @@ from revd import cli
 
 REVD = (sys.executable, "-m", "revd")
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["torch._dynamo", "revd.experiments.run", "tests.faults.commands"])
+FORKS.set_forkserver_preload(["torch._dynamo", "revd.runs.train", "tests.faults.commands"])
 
 
 def start(words: list[str], root: Path) -> subprocess.Popen[bytes]:

@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from revd.experiments.config import TrainConfig
-from revd.experiments.rundir import RunDirectory
-from revd.tensorfile import read_tensors
+from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
+from revd.storage.tensor_file import read_tensors
 
 
 @dataclass

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from torch.profiler import ProfilerActivity, profile
 
 import revd
-from revd.functional import tiled
-from revd.functional.targets import Target
+from revd.functional.search import torch_search
+from revd.functional.search.reference_set import Target
 from tests.support.clouds import KINDS, assert_exact, clouds, searches
 
 pytest.importorskip("triton", reason="Triton is not made for this system")
 
-from revd.functional import fused
+from revd.functional.search import triton_search
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU, which this machine has not")
 
@@ -30,9 +30,9 @@ def on_gpu(target: Target) -> Target:
 @given(search=searches(n=300, m=700, d=(1, 128, 512), k=(1, 5, 32)))
 def test_every_distance_is_that_of_a_direct_search(search):
     x, targets, k = search[0].cuda(), [on_gpu(target) for target in search[1]], search[2]
-    for target, found in zip(targets, fused.nearest(x, targets, k), strict=True):
+    for target, found in zip(targets, triton_search.nearest(x, targets, k), strict=True):
         assert_exact(found, x, target, k)
-        assert_exact(tiled.nearest(x, [target], k)[0], x, target, k)
+        assert_exact(torch_search.nearest(x, [target], k)[0], x, target, k)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,8 +57,8 @@ def tf32():
 def test_reduced_precision_of_products_changes_nothing(kind):
     x = clouds(kind, 500, 64, 0).cuda()
     target = Target(x, within=True)
-    assert_exact(tiled.nearest(x, [target], 3)[0], x, target, 3)
-    assert_exact(fused.nearest(x, [target], 3)[0], x, target, 3)
+    assert_exact(torch_search.nearest(x, [target], 3)[0], x, target, 3)
+    assert_exact(triton_search.nearest(x, [target], 3)[0], x, target, 3)
 
 
 @pytest.mark.parametrize("d", [1, 4, 32, 128, 300])
@@ -68,13 +68,13 @@ def test_numbers_whose_halves_leave_the_largest_residue(d, k):
     x = torch.full((1, 1, d), 1 + 2**-8 - 2**-17 - 2**-23, device="cuda")
     half = torch.cat([x, torch.ones_like(x).expand(1, k + 4, d), 0.5 * torch.ones_like(x).expand(1, 27 - k, d)], dim=1)
     target = Target(torch.cat([half, -half], dim=1))
-    assert_exact(fused.nearest(x, [target], k)[0], x, target, k)
+    assert_exact(triton_search.nearest(x, [target], k)[0], x, target, k)
 
 
 @pytest.mark.parametrize("d", [32, 128])
 def test_most_rows_of_a_walk_are_proven(d):
     x = clouds("walk", 2000, d, 0).cuda()
-    found = fused.search(x, [Target(x, within=True)], 5)
+    found = triton_search.search(x, [Target(x, within=True)], 5)
     assert_exact(found.distances[0], x, Target(x, within=True), 5)
     assert int(found.unproven) < 200
 

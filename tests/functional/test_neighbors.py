@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from revd import episode_distances, neighbor_distances
-from revd.functional import tiled, visible_distances
+from revd.functional import visible_distances
+from revd.functional.search import torch_search
 from tests.support import naive
 
 
@@ -168,7 +169,7 @@ def test_chunks_change_nothing(tile: int, monkeypatch: pytest.MonkeyPatch) -> No
         ]
 
     whole = searches()
-    monkeypatch.setattr(tiled, "TILE_ELEMENTS", tile)
+    monkeypatch.setattr(torch_search, "TILE_ELEMENTS", tile)
     for chunked, expected in zip(searches(), whole, strict=True):
         assert torch.equal(chunked, expected)
 
@@ -189,8 +190,8 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize(("batch", "n"), [(1, 3000), (3, 1000), (400, 40)])
 def test_memory_is_bounded_however_long_the_episode_is(batch: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tile = 50_000
-    monkeypatch.setattr(tiled, "TILE_ELEMENTS", tile)
-    monkeypatch.setattr(tiled, "TILE_ROWS", 1)
+    monkeypatch.setattr(torch_search, "TILE_ELEMENTS", tile)
+    monkeypatch.setattr(torch_search, "TILE_ROWS", 1)
     x = randn(batch, n, 2)
     lengths = torch.full((batch,), n)
     with LargestTensor() as largest:
@@ -202,7 +203,7 @@ def test_default_tile_keeps_a_long_episode_small() -> None:
     x = randn(9_000, 1)
     with LargestTensor() as largest:
         neighbor_distances(x, k=1)
-    assert largest.elements <= max(tiled.TILE_ELEMENTS, 1.05 * tiled.TILE_ROWS * 9_000)
+    assert largest.elements <= max(torch_search.TILE_ELEMENTS, 1.05 * torch_search.TILE_ROWS * 9_000)
 
 
 def test_episode_distances_are_the_two_searches() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 from revd import cli
-from revd.experiments.config import TrainConfig
+from revd.runs.config import TrainConfig
 from tests.fuzz.support import fuzz, sometimes
 
 FLAGS = {
@@ -107,9 +107,9 @@ def run(words: list[str]) -> tuple[Any, str]:
         return config.directory
 
     with (
-        patch("revd.experiments.run.train", no_training),
-        patch("revd.experiments.launcher.launch", lambda *_, **__: []),
-        patch("revd.analysis.example.save_example", lambda *_: []),
+        patch("revd.runs.train.train", no_training),
+        patch("revd.suites.scheduler.launch", lambda *_, **__: []),
+        patch("revd.analysis.drawing.example.save_example", lambda *_: []),
         redirect_stdout(io.StringIO()),
         redirect_stderr(errors),
     ):

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import strategies as st
 
 from revd import cli
-from revd.analysis.runs import collect_runs, load_run
-from revd.experiments.config import Parameters, TrainConfig
-from revd.experiments.lease import lease
-from revd.experiments.run import prepare, train
-from revd.experiments.rundir import RunDirectory
-from revd.sb3.training import Training
-from revd.tensorfile import read_tensors, write_tensors
+from revd.analysis.reading.runs import collect_runs, load_run
+from revd.runs.config import Parameters, TrainConfig
+from revd.runs.directory import RunDirectory
+from revd.runs.lease import lease
+from revd.runs.train import prepare, train
+from revd.storage.tensor_file import read_tensors, write_tensors
+from revd.training.session import Training
 from tests.analysis.support import fake_save
 from tests.fuzz.support import JSON, fuzz
 
@@ -103,7 +103,7 @@ def test_any_file_of_a_run(run: Path, data: Any, name: str) -> None:
         with only(ValueError):
             collect_runs([run])
         page = run.parent / "page.md"
-        with patch("revd.analysis.publish.save_figure", fake_save):
+        with patch("revd.analysis.writing.figure_files.save_figure", fake_save):
             code, errors = said("report", str(run), "--output", str(page))
         assert code in (0, 2)
         assert (code == 0) == (errors == "")

@@ -177,5 +177,5 @@ def test_without_ray_one_line_says_what_to_install() -> None:
 
 
 def test_without_ray_everything_else_works() -> None:
-    result = without_ray("import revd, revd.sb3, revd.experiments.run; revd.make_reward")
+    result = without_ray("import revd, revd.sb3, revd.runs.train; revd.make_reward")
     assert result.returncode == 0, result.stderr

@@ -61,36 +61,6 @@ def test_advantages_are_gae_of_the_summed_reward(algo: str, truncate: bool, extr
     assert (np.array([seen.bootstrap for seen in rollouts]) != 0).any() == truncate
 
 
-@pytest.mark.parametrize(
-    ("algo", "times"), [("PPO", 1), ("A2C", 1), ("TRPO", 1), ("RecurrentPPO", 2), ("MaskablePPO", 2)]
-)
-def test_the_last_value_is_predicted_again_only_where_the_loop_kept_it_for_itself(
-    algo: str, times: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = frozen_model(algo, truncate=False)
-    predict = model.policy.predict_values
-    calls = []
-
-    def counted(*arguments: Any) -> Any:
-        calls.append(arguments)
-        return predict(*arguments)
-
-    monkeypatch.setattr(model.policy, "predict_values", counted)
-    collected = []
-    callback = IntrinsicRewardCallback(scripted_reward(model))
-    on_rollout_end = callback._on_rollout_end
-
-    def ended() -> None:
-        on_rollout_end()
-        collected.append(len(calls))
-        calls.clear()
-
-    monkeypatch.setattr(callback, "_on_rollout_end", ended)
-    # A rollout at a time: TRPO's update predicts values too.
-    watched_training(model, callback, rollouts=1)
-    assert collected == [times]
-
-
 class OwnLoop(PPO):
     """Overwrites `values` after the last step, and keeps V(s_T) for itself, as a loop of one's own may."""
 

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from revd import Rollout, make_reward
 from revd.rewards import IntrinsicReward
 from revd.sb3.checkpoint import Checkpoint
-from revd.tensorfile import write_tensors
+from revd.storage.tensor_file import write_tensors
 
 BOX, ACTIONS = spaces.Box(-1, 1, (3,)), spaces.Discrete(2)
 

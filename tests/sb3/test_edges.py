@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from revd.sb3 import IntrinsicRewardCallback
-from revd.sb3.balance import Balance
+from revd.weighting.balance import Balance
 from tests.support.environments import counting_envs
 from tests.support.sb3 import LatestOfEachRollout, scripted_callback, trained
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from revd.functional.targets import Target
+from revd.functional.search.reference_set import Target
 
 KINDS = ["spread", "walk", "regions", "duplicates", "constant", "-6", "6"]
 

@@ -3,7 +3,7 @@
 import csv
 import json
 
-from revd.experiments.rundir import EPISODE_COLUMNS, RunDirectory, Status
+from revd.runs.directory import EPISODE_COLUMNS, RunDirectory, Status
 
 PARTS = 10
 

@@ -5,10 +5,10 @@ import os
 from dataclasses import replace
 from unittest import mock
 
-from revd.experiments.config import TrainConfig
-from revd.experiments.tuning.config import TuneConfig
-from revd.experiments.tuning.driver import tune
-from revd.experiments.tuning.parameters import make_space
+from revd.runs.config import TrainConfig
+from revd.tuning.config import TuneConfig
+from revd.tuning.driver import tune
+from revd.tuning.parameters import make_space
 from tests.support.fake_runs import FakeBackend
 
 TRAINING = TrainConfig(task="CartPole-v1", steps=1000, n_envs=2)

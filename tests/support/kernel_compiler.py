@@ -26,12 +26,12 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from revd.functional import fused, kernels
-from revd.functional.targets import Target
-from revd.sb3.fast import clipped_adam, discrete_ppo
-from revd.sb3.fast.buffer import DeviceRolloutBuffer
-from revd.sb3.fast.losses import PPOObjective
-from revd.sb3.fast.optimizers import CapturableForm
+from revd.fast import clipped_adam, discrete_ppo
+from revd.fast.buffer import DeviceRolloutBuffer
+from revd.fast.losses import PPOObjective
+from revd.fast.optimizers import CapturableForm
+from revd.functional.search import triton_kernels, triton_search
+from revd.functional.search.reference_set import Target
 
 
 class OnGpu(torch.Tensor):
@@ -42,7 +42,7 @@ class OnGpu(torch.Tensor):
 
 def main() -> None:
     with compiling_for(int(sys.argv[1])) as compiled:
-        kernels.nothing[(1,)](torch.zeros(1))
+        triton_kernels.nothing[(1,)](torch.zeros(1))
         search()
         loss()
         adam()
@@ -66,11 +66,11 @@ def compiling_for(capability: int) -> Iterator[list[tuple[str, Any]]]:
 
 
 def search() -> None:
-    for d, k in ((64, 3), (128, 5), (512, fused.LARGEST_K)):
+    for d, k in ((64, 3), (128, 5), (512, triton_search.LARGEST_K)):
         points = torch.zeros(2, 256, d).as_subclass(OnGpu)
         visible = torch.full((2, 256), 200)
-        fused.search(points, [Target(points, within=True), Target(points)], k)
-        fused.search(points, [Target(points, visible, own=torch.zeros(2, 256)), Target(points, visible)], k)
+        triton_search.search(points, [Target(points, within=True), Target(points)], k)
+        triton_search.search(points, [Target(points, visible, own=torch.zeros(2, 256)), Target(points, visible)], k)
 
 
 def loss() -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from revd.functional.compiling import triton_works
+from revd.functional.search.triton_support import triton_works
 
 CUDA = torch.device("cuda", 0)
 CPU = torch.device("cpu")

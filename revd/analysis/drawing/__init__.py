@@ -1,0 +1,1 @@
+"""Figures and films with matplotlib: every function takes numbers and gives axes or figures."""

@@ -1,0 +1,124 @@
+"""The comparison over all tasks, drawn: interquartile means, performance profiles, probabilities of improvement."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from revd.analysis.drawing.figures import captioned_figure, style_axes, title_figure
+from revd.analysis.drawing.styles import Style, distinct_styles
+from revd.analysis.drawing.task_curves import MOST_METHODS, few_shown
+from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES, Aggregate, Estimate, Profile, alone
+from revd.analysis.statistics.figure_data import Result
+from revd.episodes import FINAL_RETURN
+
+# Characters of a line of a row's label: labels of variants are long.
+_LABEL_WIDTH = 22
+# With fewer, a resample hardly differs from the sample, and the bootstrap covers less than it claims.
+_ENOUGH_SEEDS = 5
+# Rows of the last panel that can be read; the CSV file has all.
+_MOST_PAIRS = 12
+
+
+def draw_intervals(axes: Axes, estimates: Sequence[tuple[str, Estimate, str]]) -> Axes:
+    """Add rows of (label, estimate, colour) from the top: a bar over the interval, a line at the value."""
+    for row, (_, estimate, colour) in enumerate(estimates):
+        axes.barh(row, estimate.high - estimate.low, left=estimate.low, height=0.55, color=colour, alpha=0.45)
+        axes.vlines(estimate.value, row - 0.275, row + 0.275, color=colour, linewidth=2.2)
+    labels = [textwrap.fill(label, _LABEL_WIDTH, replace_whitespace=False) for label, _, _ in estimates]
+    axes.set_yticks(range(len(estimates)), labels)
+    axes.set_ylim(len(estimates) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", color="0.9", linewidth=0.8)
+    axes.tick_params(axis="y", length=0)
+    return axes
+
+
+def draw_profile(axes: Axes, profile: Profile, *, style: Style, label: str) -> Axes:
+    """Add one method: the fraction of its runs above each score."""
+    axes.fill_between(profile.thresholds, profile.low, profile.high, color=style.colour, alpha=0.15, linewidth=0)
+    axes.plot(
+        profile.thresholds, profile.fraction, color=style.colour, linestyle=style.dashes, linewidth=1.6, label=label
+    )
+    return axes
+
+
+def comparison_figure(result: Result, *, styles: Mapping[str, Style]) -> Figure:
+    """The three of them side by side; what cannot be drawn says why."""
+    found = result.aggregate
+    if found is None:
+        raise ValueError(f"{result.selection.name} has no comparison: {'; '.join(result.notes)}")
+    caption = comparison_caption(found)
+    if len(found.iqm) > MOST_METHODS:
+        found = _best_of(found)
+        styles = distinct_styles(list(found.iqm))
+    rows = max(len(found.iqm), min(len(found.improvements), _MOST_PAIRS), 3)
+    width = 13.0 if any(len(method) > _LABEL_WIDTH for method in found.iqm) else 11.0
+    figure, body = captioned_figure(width, 1.4 + 0.45 * rows, caption)
+    means, profiles, improvements = body.subplots(1, 3, width_ratios=(1.0, 1.15, 1.0))
+    _draw_means(means, found, styles)
+    _draw_profiles(profiles, found, styles)
+    _draw_improvements(improvements, found, styles)
+    title_figure(body, f"{result.selection.title}, over {_tasks(found)}")
+    return figure
+
+
+def comparison_caption(found: Aggregate) -> str:
+    """What the figure shows, in one paragraph."""
+    few = " Intervals of so few runs are too narrow." if min(found.seeds.values()) < _ENOUGH_SEEDS else ""
+    counts = sorted(set(found.seeds.values()))
+    seeds = ", ".join(f"{method} {count}" for method, count in found.seeds.items())
+    if len(found.seeds) > MOST_METHODS:
+        seeds = " to ".join(str(count) for count in (counts[0], *counts[1:][-1:]))
+    return (
+        f"Scores: final return of a finished run ({FINAL_RETURN}), normalised for each task so that the worst run of "
+        f"all methods is 0 and the best is 1. Shaded: {CONFIDENCE:.0%} stratified bootstrap intervals "
+        f"({RESAMPLES:,} resamples). Runs for each task: {seeds}.{few}"
+        f"{few_shown(len(found.iqm), by='interquartile mean')}"
+    )
+
+
+def _best_of(found: Aggregate) -> Aggregate:
+    """The methods with the highest interquartile means, and what each of them is held against."""
+    best = sorted(found.iqm, key=lambda method: -found.iqm[method].value)[:MOST_METHODS]
+    shown = [method for method in found.iqm if method in best]
+    return replace(
+        found,
+        seeds={method: found.seeds[method] for method in shown},
+        iqm={method: found.iqm[method] for method in shown},
+        profiles={method: found.profiles[method] for method in shown},
+        improvements={pair: chance for pair, chance in found.improvements.items() if pair[0] in shown},
+    )
+
+
+def _draw_means(axes: Axes, found: Aggregate, styles: Mapping[str, Style]) -> None:
+    style_axes(axes, title="Interquartile mean")
+    draw_intervals(axes, [(method, estimate, styles[method].colour) for method, estimate in found.iqm.items()])
+    axes.set(xlabel="normalised score", xlim=(-0.02, 1.02))
+
+
+def _draw_profiles(axes: Axes, found: Aggregate, styles: Mapping[str, Style]) -> None:
+    style_axes(axes, title="Performance profile")
+    for method, profile in found.profiles.items():
+        draw_profile(axes, profile, style=styles[method], label=method)
+    axes.set(xlabel="normalised score", ylabel="fraction of runs above it", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+
+
+def _draw_improvements(axes: Axes, found: Aggregate, styles: Mapping[str, Style]) -> None:
+    style_axes(axes, title="Probability of improvement")
+    rows = [(f"{a}\nover {b}", estimate, styles[a].colour) for (a, b), estimate in found.improvements.items()]
+    draw_intervals(axes, rows[:_MOST_PAIRS])
+    axes.axvline(0.5, color="0.4", linewidth=0.9, linestyle=(0, (2, 3)), zorder=0)
+    axes.set(xlabel="P(a run beats one of the other)", xlim=(-0.02, 1.02))
+    if len(rows) > _MOST_PAIRS:
+        axes.set_title(f"({_MOST_PAIRS} of {len(rows)} pairs)", loc="right", fontsize="small", color="0.5")
+    if not rows:
+        axes.set(yticks=[], ylim=(0, 1))
+        reason = alone(found) if len(found.iqm) == 1 else "the pairs are of methods that are not shown"
+        axes.text(0.5, 0.6, textwrap.fill(reason, 30), ha="center", va="center", color="0.5")
+
+
+def _tasks(found: Aggregate) -> str:
+    return f"{len(found.tasks)} tasks" if len(found.tasks) > 1 else f"one task only, {found.tasks[0]}"

@@ -1,0 +1,1 @@
+"""Run directories and searches as data, damaged ones told apart."""

@@ -1,0 +1,1 @@
+"""From returns to numbers with intervals."""

@@ -1,0 +1,1 @@
+"""Reports, figures, films and CSV as files."""

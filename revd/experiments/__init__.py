@@ -1,1 +1,0 @@
-"""Trainings as data: a config goes in, a run directory comes out."""

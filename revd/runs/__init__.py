@@ -1,0 +1,1 @@
+"""One run: a config goes in, a run directory comes out."""

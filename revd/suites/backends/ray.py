@@ -1,0 +1,143 @@
+"""Runs on the nodes of a Ray cluster, each in a process that an actor starts there and watches."""
+
+import logging
+import math
+import signal
+import socket
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, chdir, contextmanager
+from typing import Any, Self
+
+import ray
+from ray._private.services import get_ray_address_from_environment
+
+from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
+from revd.suites.backends.node import Host
+from revd.suites.backends.ray_attempt import RayAttempt
+from revd.suites.backends.ray_nodes import has_room, living_nodes, require_worker
+
+SECONDS_TO_ANSWER = 10.0
+
+
+class RayBackend:
+    """Starts each run on whichever node has room for it. A context manager: runs are started while it is open.
+
+    Args:
+        address: Of the cluster: "auto" for the one that this machine is part of, HOST:PORT, or "local" for one that is
+            started here and ends with the context. Where Ray is connected already, that connection is used.
+        cpus_per_run: CPUs that Ray reserves for a run.
+        gpus_per_run: GPUs, or a fraction of one to let several runs share it; with 0, runs see none.
+        fetch: The nodes have disks of their own: runs are written there, and their files are fetched to this machine
+            with each checkpoint. Otherwise all nodes must see the runs' directories under the same path.
+        worker: The command of a process that reads a config from its standard input; each node's own by default.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str = "auto",
+        cpus_per_run: float = 1.0,
+        gpus_per_run: float = 0.0,
+        fetch: bool = False,
+        worker: Sequence[str] | None = None,
+    ) -> None:
+        if not 0 < cpus_per_run < math.inf:
+            raise ValueError(f"cpus_per_run must be a number above 0, got {cpus_per_run}")
+        if not 0 <= gpus_per_run < math.inf or (gpus_per_run > 1 and gpus_per_run % 1):
+            raise ValueError(f"gpus_per_run must be 0, a fraction of 1, or a whole number, got {gpus_per_run}")
+        self._address = address
+        self._fetch = fetch
+        self._needs = {"CPU": cpus_per_run, "GPU": gpus_per_run}
+        # A lost actor is not restarted by Ray: the launcher starts the run again, from what the lost one left.
+        hosts: Any = ray.remote(num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_restarts=0)(Host)
+        self._new_host: Callable[[], Any] = lambda: hosts.remote(worker, gpus=gpus_per_run > 0)
+        self._connection: ExitStack | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opening:
+            opening.enter_context(_connected(self._address))
+            nodes = [node for node in living_nodes() if has_room(node, self._needs)]
+            if not nodes:
+                self._warn_of_missing_room()
+            require_worker(nodes)
+            self._connection = opening.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._connection is not None
+        self._connection.close()
+        self._connection = None
+
+    def __str__(self) -> str:
+        nodes, total = living_nodes(), ray.cluster_resources()  # type: ignore[no-untyped-call]
+        number = f"{len(nodes)} node" + ("" if len(nodes) == 1 else "s")
+        return f"a Ray cluster of {number}, {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
+
+    def start(self, config: TrainConfig) -> RayAttempt:
+        """Queue the run. A ValueError or OSError says why it cannot be started; others come as its last words."""
+        if self._connection is None:
+            raise RuntimeError("a RayBackend starts runs while it is open: use it as a context manager")
+        RunDirectory(config.directory).open(config)
+        if config.init_from is not None and not config.init_from.is_absolute():
+            raise ValueError(
+                f"init_from must be an absolute path that all nodes see, got {str(config.init_from)!r}: nodes do not "
+                "know which directory this command was given in"
+            )
+        return RayAttempt(self._new_host(), config, fetch=self._fetch)
+
+    def _warn_of_missing_room(self) -> None:
+        """No error: a cluster that grows on demand starts with less than it can have."""
+        needs = " and ".join(f"{need:g} {name}s" for name, need in self._needs.items() if need)
+        warnings.warn(f"no node of the Ray cluster has {needs}: runs wait until one joins that has", stacklevel=3)
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[None]:
+    if ray.is_initialized():
+        yield
+        return
+    options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+    with _own_termination():
+        try:
+            _require_answer(_resolved(address))
+            # Ray has workers import from the directory that one is in, where a stranger's runs may be.
+            with chdir("/"):
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"no Ray cluster can be reached at address {address!r} ({error}); start one with `ray start --head`, "
+                "or give the address local to use this machine alone"
+            ) from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _resolved(address: str) -> str:
+    """What Ray takes "auto" for: RAY_ADDRESS, a cluster that this machine runs, or the last one that it was part of."""
+    return str(get_ray_address_from_environment(address, None)) if address == "auto" else address
+
+
+def _require_answer(address: str) -> None:
+    """Raise an OSError if nobody listens at HOST:PORT, where Ray itself would try for many minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in address:
+        try:
+            socket.create_connection((host, min(int(port), 65535)), timeout=SECONDS_TO_ANSWER).close()
+        except OSError as error:
+            raise ConnectionError(f"{address}: {error}") from error
+
+
+@contextmanager
+def _own_termination() -> Iterator[None]:
+    """Ray answers SIGTERM in its own way and leaves it at that; afterwards it is answered as before."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,1 @@
+"""One training with Stable-Baselines3: algorithm, policy, environments, evaluation, snapshots, timing."""

@@ -1,0 +1,123 @@
+import re
+
+import pytest
+
+from revd.analysis.reading.runs import find_runs, load_run
+from revd.analysis.statistics.figure_data import analyse
+from revd.analysis.writing.figure_files import Publication, publish
+from revd.analysis.writing.report import bonus_means, report
+from tests.analysis.support import fake_save, write_json, write_run
+
+PROGRESS = "time/fps,exploration/bonus_share,exploration/time_fraction\n1,0.0,0.02\n1,0.5,0.04\n1,,\n"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page about two methods on one task, one run elsewhere, one that failed, and one under way."""
+    folder = tmp_path_factory.mktemp("report")
+    runs = folder / "runs"
+    for seed, final in ((1, 10), (2, 20)):
+        write_run(runs / f"a{seed}", seed=seed, returns=[final] * 20)
+        directory = write_run(runs / f"b{seed}", method="PPO+REVD", seed=seed, returns=[final + 100] * 20)
+        (directory / "progress.csv").write_text(PROGRESS)
+    write_run(runs / "c", task="CartPole-v1", returns=[0.5] * 20, sparse=0.9)
+    error = {"error": "RuntimeError: a | b", "steps": 70}
+    write_run(runs / "d", method="PPO+REVD", task="CartPole-v1", sparse=0.9, state="failed", status=error)
+    write_run(runs / "e", method="PPO+REVD", seed=3, returns=[1] * 5, state="running")
+    analysis = analyse(find_runs(runs))
+    path = folder / "page.md"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
+        published = publish(analysis, folder / "figures")
+    path.write_text(report(analysis, published, path, unreadable=["'x' is no run"]))
+    return path
+
+
+def test_what_was_run(page):
+    text = page.read_text()
+    assert "7 runs, 5 of them finished: 2 tasks, 2 methods." in text
+    assert "| MountainCar-v0 | PPO | 1, 2 | 1,000 | 2 of 2 |" in text
+    assert "| MountainCar-v0 | PPO+REVD | 1, 2, 3 | 1,000 | 2 of 3 |" in text
+    assert "| CartPole-v1, sparse 0.9 | PPO | 1 | 1,000 | 1 of 1 |" in text
+
+
+def test_final_returns(page):
+    text = page.read_text()
+    assert "| PPO | 2 | 15.0 ± 7.1 | 15.0 | 10.0 to 20.0 |" in text
+    assert "| PPO+REVD | 2 | 115.0 ± 7.1 | 115.0 | 110.0 to 120.0 |" in text
+    assert "| PPO | 1 | 0.50 | — | — |" in text
+    assert "| PPO+REVD | 0 | — | — | — |" in text
+
+
+def test_links_lead_to_files(page):
+    links = re.findall(r"\]\(([^)]+)\)", page.read_text())
+    assert len([name for name in links if name.endswith(".png")]) == 3
+    texts = {name: (page.parent / name).read_text() for name in links if not name.endswith(".pdf")}
+    assert all("PPO" in text for name, text in texts.items() if name.endswith(".csv"))
+    curves = [set(text.split("\n")) for text in texts.values() if "environment steps" in text]
+    shown = [{"PPO", "PPO+REVD", "MountainCar-v0"}, {"PPO", "CartPole-v1"}]
+    assert [names - {"environment steps", "episode return"} for names in curves] == shown
+    assert not any(name.startswith("/") for name in links)
+
+
+def test_the_bonus(page):
+    section = page.read_text().partition("## The bonus")[2].partition("##")[0]
+    assert "| MountainCar-v0 | PPO+REVD | 25.0% | 3.0% |" in section
+    assert section.count("| MountainCar-v0") == 1
+
+
+def test_failures(page):
+    text = page.read_text()
+    assert "| CartPole-v1, sparse 0.9 | PPO+REVD | 1 | failed | 70 of 1,000 | RuntimeError: a \\| b |" in text
+    assert "| MountainCar-v0 | PPO+REVD | 3 | running | 50 of 1,000 |" in text
+    assert "- 'x' is no run" in text
+    assert "- PPO+REVD on MountainCar-v0: cut at 50 steps" in text
+
+
+def test_how_to_repeat_it(page):
+    text = page.read_text()
+    assert "| 7 | abc123 | 3.11.7 | revd 0.1.0, torch 2.13.0 | Linux |" in text
+    assert "revd train --task MountainCar-v0 --reward none --seed 1  # and seeds 2\n" in text
+    assert "--output" not in text
+
+
+def test_runs_that_tell_little(tmp_path):
+    directory = write_run(tmp_path / "run", state="failed")
+    write_json(directory / "run.json", {"git": None})
+    analysis = analyse(find_runs(tmp_path))
+    text = report(analysis, Publication(), tmp_path / "page.md")
+    assert "1 run, 0 of them finished: 1 task, 1 method." in text
+    assert "| 1 | — | — | — | — |" in text
+    assert "None: no run that is neither failed nor damaged has a finished episode." in text
+    assert "## Damaged runs" not in text
+    assert "## The bonus" not in text
+
+
+def test_no_failures(tmp_path):
+    write_run(tmp_path / "run", returns=[1] * 9)
+    text = report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md")
+    assert "## Failed and unfinished runs\n\nNone.\n" in text
+
+
+def test_means_of_the_bonus_are_over_logged_rollouts(tmp_path):
+    directory = write_run(tmp_path / "run")
+    (directory / "progress.csv").write_text(PROGRESS + "1,0.9")
+    found = bonus_means(load_run(directory))
+    assert found == pytest.approx({"exploration/bonus_share": 0.25, "exploration/time_fraction": 0.03})
+
+
+def test_what_strangers_write_is_neither_run_nor_rendered(tmp_path):
+    error = {"error": "<script>alert(1)</script>"}
+    directory = write_run(tmp_path / "run", task="<b>x</b>", state="failed", status=error)
+    write_json(directory / "run.json", {"repeat": "rm -rf ~", "platform": "<img src=x>"})
+    text = report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md", unreadable=["<i>"])
+    assert "rm -rf" not in text
+    assert "1 command left out: `run.json` holds none, or not one of `revd train`." in text
+    assert "<" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_a_command_that_cannot_be_read_does_not_end_the_report(tmp_path):
+    directory = write_run(tmp_path / "run", returns=[1] * 9)
+    write_json(directory / "run.json", {"repeat": "revd train --task 'open"})
+    assert "1 command left out" in report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md")

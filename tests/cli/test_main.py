@@ -1,0 +1,402 @@
+import json
+import os
+import re
+import runpy
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import gymnasium
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from stable_baselines3 import PPO
+
+from revd import cli
+from revd.cli.shared import whole_number
+from revd.cli.train import CONTENTS
+from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory, Status
+from revd.suites import scheduler
+from revd.suites.demo import DemoConfig
+from tests.runs.test_config import FULL
+from tests.support.environments import CountingEnv
+
+SHORT = ["--task", "CartPole-v1", "--steps", "128", "--n-envs", "2", "--algo-params", "n_steps=32"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Every command runs in a directory of its own, on a terminal of eighty columns."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Configs that would have been trained."""
+    configs = []
+
+    def train(config, report=None, trust=False):
+        configs.append(config)
+        return config.directory
+
+    monkeypatch.setattr("revd.runs.train.train", train)
+    return configs
+
+
+def exit_code(arguments):
+    with pytest.raises(SystemExit) as error:
+        cli.main(arguments)
+    return error.value.code
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in cli.COMMANDS)])
+def test_help_reads_well(arguments, capsys):
+    assert exit_code(arguments) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: revd")
+    for internal in ("Config", "Command", "Parameters(", "None", "Annotated"):
+        assert internal not in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_help_names_every_algorithm_and_default(capsys):
+    from revd.training.algorithms import ALGORITHMS
+
+    exit_code(["train", "--help"])
+    text = capsys.readouterr().out
+    assert all(algo in text for algo in ALGORITHMS)
+    for words in ("(default: revd)", "runs/TASK/ALGO-REWARD-seedSEED", "KEY=VALUE"):
+        assert words in text
+
+
+def test_help_loads_no_framework():
+    code = (
+        "import sys\nfrom revd.cli import main\n"
+        "try:\n    main(['train', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('stable_baselines3', 'gymnasium', 'matplotlib') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("config", [FULL, TrainConfig(task="CartPole-v1")])
+def test_flags_become_the_config_and_a_config_its_flags(config, trained):
+    cli.main(shlex.split(config.command())[1:])
+    assert trained == [config]
+
+
+def test_train_end_to_end(capsys):
+    cli.main(["train", *SHORT, "--normalize", "observations", "--output", "here"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "PPO+REVD on CartPole-v1, 128 steps, into here"
+    assert any(line.startswith("128 of 128 steps  return ") for line in lines)
+    assert "Done. In here:" in lines
+    assert re.search(r"^[\d,]+ steps/s: .*update \d+%", lines[lines.index("Done. In here:") - 1])
+    listed = [line.split()[0] for line in lines[lines.index("Done. In here:") + 1 :] if line.strip()]
+    assert listed == [name for name in CONTENTS if Path("here", name).exists()] == list(CONTENTS)
+    assert PPO.load("here/model.zip", device="cpu").num_timesteps == 128
+
+
+def test_train_without_progress(capsys):
+    cli.main(["train", *SHORT, "--no-progress"])
+    said = capsys.readouterr().out
+    assert "128 of 128" not in said
+    assert "vecnormalize.pkl" not in said, "nothing is normalised"
+    status = RunDirectory(Path("runs/CartPole-v1/ppo-revd-seed0")).read_status()
+    assert (status.state, status.steps) == ("finished", 128)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps", "0"], "revd: steps must be at least 1, got 0"),
+        (["--task", "CartPol-v1"], "revd: unknown task 'CartPol-v1'; did you mean 'CartPole-v1'"),
+        (["--algo", "ppoo"], "revd: unknown algo 'ppoo'; did you mean 'ppo'"),
+        (["--reward", "rewd"], "revd: unknown reward 'rewd'; did you mean 'revd'"),
+        (["--reward-params", "alhpa=1"], "did you mean 'alpha'"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_two(arguments, message, capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--algo", "sac"], "revd: algo 'sac' is off-policy"),
+        (["--reward", "rewd"], "revd: unknown reward 'rewd'"),
+        (
+            ["--task", "revd_test_nowhere:X-v0"],
+            "cannot be imported: ModuleNotFoundError: No module named",
+        ),
+        (["--weight", "0.5", "--reward", "none"], "revd: weight is 0.5, but reward 'none' pays no bonus"),
+        (["--batch-norm", "train"], "revd: batch_norm is 'train', but network 'sb3' has none"),
+        (["--task", "Undrawn-v0", "--video"], "revd: task 'Undrawn-v0' cannot be drawn"),
+    ],
+)
+def test_wrong_names_and_flags_are_told_before_anything_else(arguments, message, capsys, monkeypatch):
+    monkeypatch.setitem(gymnasium.registry, "Undrawn-v0", EnvSpec("Undrawn-v0", entry_point=CountingEnv))
+    assert exit_code(["train", "--task", "CartPole-v1", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "", "no headline of a training that there will not be"
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_what_means_nothing_without_a_bonus_may_be_given_as_it_is(trained):
+    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "0.1", "--batch-norm", "off"]])
+    assert (trained[0].reward, trained[0].weight) == ("none", 0.1)
+
+
+@pytest.mark.parametrize("command", ["train", "pretrain"])
+def test_counts_may_be_written_with_an_exponent(command, trained):
+    flags = {"--steps": "1e5", "--checkpoint-every": "2.5e3", "--eval-every": "1E+4", "--n-envs": "1_0", "--seed": "7"}
+    cli.main([command, "--task", "CartPole-v1", *(word for pair in flags.items() for word in pair)])
+    (config,) = trained
+    assert (config.steps, config.checkpoint_every, config.eval_every) == (100_000, 2_500, 10_000)
+    assert (config.n_envs, config.seed) == (10, 7)
+    assert type(config.steps) is int
+
+
+@pytest.mark.parametrize("text", ["1e-3", "1.5", "2.5e0", "1e999999999", "1e400", "e5", "five", "nan", "inf"])
+def test_counts_that_are_none(text, trained, capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", "--steps", text]) == 2
+    assert f"expected a whole number, as in 100000 or 1e5, got '{text}'" in " ".join(capsys.readouterr().err.split())
+    assert not trained
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1e5", 100_000), ("12_000", 12_000), ("-1e2", -100), ("1.25e4", 12_500), ("300e-2", 3)]
+)
+def test_whole_numbers(text, number):
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize("flag", ["--task", "--preset", "--algo", "--reward"])
+def test_a_flag_without_its_value_is_explained_by_the_one_parser(flag, capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", flag]) == 2
+    errors = capsys.readouterr().err
+    assert "helptext" in errors
+    assert "usage:" not in errors
+
+
+def test_wrong_words_are_explained(capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", "--reward-params", "k"]) == 2
+    captured = capsys.readouterr()
+    assert "expected KEY=VALUE" in captured.out + captured.err
+
+
+def test_another_run_is_not_overwritten(capsys):
+    RunDirectory(Path("here")).start(TrainConfig(task="CartPole-v1"), resolved={}, steps=0)
+    assert exit_code(["train", *SHORT, "--output", "here"]) == 2
+    assert "already holds a run with other settings (n_envs is 10 there and 2 here" in capsys.readouterr().err
+
+
+def test_the_same_command_finds_a_finished_run(capsys):
+    cli.main(["train", *SHORT, "--output", "here"])
+    before = Path("here/episodes.csv").read_text()
+    cli.main(["train", *SHORT, "--output", "here"])
+    assert "here is finished already; more --steps would go on with it" in capsys.readouterr().out
+    assert Path("here/episodes.csv").read_text() == before
+
+
+def test_a_finished_run_of_something_else_is_not_taken_for_this_one(capsys):
+    cli.main(["train", *SHORT, "--output", "here"])
+    assert exit_code(["train", *SHORT, "--seed", "7", "--output", "here"]) == 2
+    assert "seed is 0 there and 7 here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sparse"),
+    [([], None), (["--sparse"], 0.9), (["--sparse", "0.5"], 0.5), (["--sparse", "--seed", "3"], 0.9)],
+)
+def test_sparse_alone_means_the_papers_setting(words, sparse, trained):
+    cli.main(["train", "--task", "CartPole-v1", *words])
+    assert trained[0].sparse == sparse
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--task", "Blackjack-v1"], "Tuple"),
+        (["--task", "CartPole-v1", "--output", "/proc/nowhere/run"], "No such file"),
+        (["--task", "CartPole-v1", "--algo-params", "gamma=none"], "gamma of ppo must be a number"),
+        (["--task", "CartPole-v1", "--algo", "recurrent-ppo", "--network", "paper"], "network 'paper' is made for"),
+    ],
+)
+def test_other_mistakes_are_one_line_too(words, message, capsys):
+    assert exit_code(["train", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_a_preset_gives_the_defaults_and_flags_go_over_it(trained):
+    cli.main(shlex.split("train --preset paper --task bullet/hopper --steps 5 --algo-params n_steps=64 --sparse 0.9"))
+    (config,) = trained
+    assert (config.steps, config.n_envs, config.normalize, config.network) == (5, 10, "both", "paper")
+    assert (config.algo_params["n_steps"], config.algo_params["n_epochs"]) == (64, 5)
+    assert (config.reward_params["embedding_size"], config.sparse) == (64, 0.9)
+
+
+def test_a_preset_that_does_not_fit_is_one_line(capsys):
+    assert exit_code(["train", "--preset", "paper", "--task", "CartPole-v1"]) == 2
+    assert capsys.readouterr().err.startswith("revd: preset 'paper' covers the tasks")
+
+
+def test_pretraining_leaves_the_tasks_reward_out(trained, capsys):
+    cli.main(["pretrain", "--task", "CartPole-v1"])
+    (config,) = trained
+    assert config.extrinsic_weight == 0.0
+    assert config.directory == Path("runs/CartPole-v1/pretrain-ppo-revd-seed0")
+    assert exit_code(["pretrain", "--task", "CartPole-v1", "--reward", "none"]) == 2
+    assert exit_code(["pretrain", "--task", "CartPole-v1", "--extrinsic-weight", "1"]) == 2
+    assert "the bonus is all there is" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
+    def interrupt(config, report=None, trust=False):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("revd.runs.train.train", interrupt)
+    assert exit_code(["train", *SHORT]) == 130
+    assert capsys.readouterr().err == "revd: stopped\n"
+
+
+def test_termination_is_an_interrupt(monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminate(config, report=None, trust=False):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    # If nobody listens, this process need not die of it.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    monkeypatch.setattr("revd.runs.train.train", terminate)
+    try:
+        assert exit_code(["train", *SHORT]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err == "revd: stopped\n"
+
+
+def test_warnings_are_lines_of_ours(monkeypatch, capsys):
+    def warn(config, report=None, trust=False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("a checkpoint cannot be used", stacklevel=1)
+            warnings.warn("too old", DeprecationWarning, stacklevel=1)
+        return config.directory
+
+    before = warnings.formatwarning
+    # Undoes what pytest does to catch them.
+    monkeypatch.setattr(
+        "warnings._showwarnmsg_impl", lambda said: print(warnings._formatwarnmsg(said), file=sys.stderr)
+    )
+    monkeypatch.setattr("revd.runs.train.train", warn)
+    cli.main(["train", *SHORT, "--no-progress"])
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "revd: a checkpoint cannot be used"
+    assert "DeprecationWarning: too old" in "".join(said[1:])
+    assert warnings.formatwarning is before
+
+
+def test_other_errors_keep_their_traceback(monkeypatch):
+    def fail(config, report=None, trust=False):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("revd.runs.train.train", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main(["train", *SHORT])
+
+
+def test_rewards_are_listed_with_their_defaults(capsys):
+    cli.main(["rewards"])
+    text = capsys.readouterr().out
+    for words in ("revd", "re3", "ride", "k=3", "alpha=0.5", "log=true"):
+        assert words in text
+
+
+def fake_launch(*, failing=()):
+    """Runs that end at once: PPO never gets there, PPO+REVD does."""
+
+    def launch(configs, *, jobs, watch):
+        runs = []
+        for config in configs:
+            failed = config.seed in failing
+            directory = RunDirectory(config.directory)
+            directory.start(config, resolved={"method": config.method}, steps=0)
+            rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},1,0" for index in range(1, 151)]
+            directory.episodes.write_text("\n".join(["steps,return,length,env", *rows]) + "\n")
+            status = Status(state="failed" if failed else "finished", error="ValueError: no" if failed else None)
+            directory.finish(status)
+            runs.append(scheduler.Run(config=config, status=status))
+        watch(runs)
+        return runs
+
+    return launch
+
+
+def test_demo_shows_a_table_and_draws_a_curve(monkeypatch, capsys):
+    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch())
+    cli.main(["demo", "--seeds", "2", "--steps", "20000"])
+    text = capsys.readouterr().out
+    assert "4 runs on MountainCar-v0, 20,000 steps each" in text
+    assert "never" in text
+    assert "10,000 [10,000, 10,000]" in text
+    assert "-120.0 [-120.0, -120.0]" in text
+    assert text.rstrip().endswith("Learning curve: runs/demo-1/learning-curve.png")
+    assert Path("runs/demo-1/learning-curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_reports_failed_runs_and_shows_the_others(monkeypatch, capsys):
+    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch(failing={2}))
+    assert exit_code(["demo", "--seeds", "2", "--output", "mine"]) == 1
+    text = capsys.readouterr().out
+    assert "failed: mine/ppo-none-seed2: ValueError: no (see its log.txt)" in text
+    assert "1 of 1" in text
+    assert Path("mine/learning-curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_in_which_all_fail_draws_nothing(monkeypatch):
+    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch(failing={1}))
+    assert exit_code(["demo", "--seeds", "1"]) == 1
+    assert not list(Path("runs").rglob("*.png"))
+
+
+def test_demo_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr("revd.cli.demo.find_spec", lambda name: None)
+    assert exit_code(["demo"]) == 2
+    assert "pip install 'revd[plots]'" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_demo_flags_reach_the_demo(monkeypatch):
+    seen = []
+    monkeypatch.setattr("revd.cli.demo.DemoCommand.run", lambda command: seen.append(command.config()))
+    cli.main(["demo", "--seeds", "5", "--steps", "7e0", "--jobs", "3", "--output", "x"])
+    assert seen == [DemoConfig(seeds=5, steps=7, jobs=3, output=Path("x"))]
+
+
+def test_python_m_revd_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["revd", "rewards"])
+    runpy.run_module("revd", run_name="__main__")
+    assert "alpha=0.5" in capsys.readouterr().out
+
+
+def test_a_real_demo_in_short(capsys):
+    cli.main(["demo", "--seeds", "1", "--steps", "2560", "--jobs", "2"])
+    assert "PPO+REVD" in capsys.readouterr().out
+    (finished, *_) = sorted(Path("runs/demo-1").glob("*/status.json"))
+    assert json.loads(finished.read_text())["state"] == "finished"

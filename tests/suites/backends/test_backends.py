@@ -1,0 +1,141 @@
+"""What the launcher promises wherever runs are started: one suite for all backends."""
+
+import json
+import os
+import signal
+from contextlib import ExitStack
+
+import pytest
+from stable_baselines3 import PPO
+
+from revd.runs.config import Parameters, TrainConfig
+from revd.runs.directory import RunDirectory, Status
+from revd.suites.backends.local import LocalBackend
+from revd.suites.scheduler import launch
+from tests.support.fake_worker import COMMAND
+from tests.support.processes import alive
+
+BACKENDS = ["local", "ray", "ray-fetch"]
+
+
+@pytest.fixture(scope="module")
+def started():
+    """Which backends have what they need."""
+    return {}
+
+
+@pytest.fixture
+def opened():
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(params=BACKENDS)
+def open_backend(request, started):
+    """A function that makes the backend, with a worker of the test's own or the real one."""
+    if request.param == "local":
+        return lambda **worker: LocalBackend(**worker)
+    if "ray" not in started:
+        started["ray"] = request.getfixturevalue("make_cluster")(4)
+    from revd.suites.backends.ray import RayBackend
+
+    return lambda **worker: request.getfixturevalue("opened").enter_context(
+        RayBackend(fetch=request.param == "ray-fetch", **worker)
+    )
+
+
+@pytest.fixture
+def backend(open_backend):
+    return open_backend(worker=COMMAND)
+
+
+def configs(tmp_path, *tasks):
+    return [TrainConfig(task=task, steps=10, output=tmp_path / f"{index}-{task}") for index, task in enumerate(tasks)]
+
+
+def ignore(runs):
+    """A watch that looks away."""
+
+
+def run_all(every, backend, **options):
+    return launch(every, **{"jobs": 4, "watch": ignore, "interval": 0.02, "backend": backend, **options})
+
+
+def test_runs_are_watched_and_a_failing_one_stops_no_other(tmp_path, backend):
+    seen = []
+    runs = run_all(configs(tmp_path, "fine", "wrong", "killed"), backend, jobs=2, watch=seen.append)
+    assert [(run.status.state, run.status.error) for run in runs] == [
+        ("finished", None),
+        ("failed", "ValueError: wrong config"),
+        ("failed", "killed by SIGKILL"),
+    ]
+    assert seen[-1] == runs
+    assert [run.status.state for run in seen[0]][2:] == ["waiting"]
+    assert any(look[0].status.state == "running" for look in seen)
+    fine, wrong, killed = (RunDirectory(run.config.directory) for run in runs)
+    assert fine.log.read_text() == "threads 1\n"
+    assert not wrong.config.exists(), "a wrong config leaves only its log, and can be corrected and tried again"
+    assert "wrong config" in wrong.log.read_text()
+    assert killed.read_status().state == "failed", "the file of a killed run no longer says running"
+    assert json.loads(killed.run.read_text())["error"] == "killed by SIGKILL"
+
+
+def test_termination_interrupts_runs_so_that_they_can_go_on(tmp_path, backend):
+    every = configs(tmp_path, "endless", "fine")
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminate(runs):
+        if runs[0].status.state == "running" and (every[0].directory / "status.json").exists():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all(every, backend, jobs=1, watch=terminate)
+    assert signal.getsignal(signal.SIGTERM) is before
+    directory = RunDirectory(every[0].directory)
+    assert (directory.read_status().state, directory.read_status().steps) == ("interrupted", 5)
+    assert not alive(int((directory.path / "pid").read_text()))
+    assert not every[1].directory.exists()
+
+
+def test_what_failed_is_started_again_and_what_is_finished_is_not(tmp_path, backend):
+    every = configs(tmp_path, "second-time")
+    (first,) = run_all(every, backend)
+    assert (first.status.state, first.status.error) == ("failed", "not yet")
+    seen = []
+    (second,) = run_all(every, backend, watch=seen.append)
+    assert second.status.state == "finished"
+    assert not any(look[0].status.state == "failed" for look in seen), "what an earlier session said is not shown"
+    (third,) = run_all(every, backend, retries=1)
+    assert third.status.state == "finished"
+    assert (every[0].directory / "log.txt").read_text().count("threads") == 2
+
+
+def test_a_directory_that_is_refused_is_the_trouble_of_its_run_alone(tmp_path, backend):
+    every = configs(tmp_path, "a", "b")
+    every[0].directory.mkdir()
+    (every[0].directory / "log.txt").symlink_to(tmp_path / "victim")
+    every[1].directory.mkdir()
+    RunDirectory(every[1].directory).write_status(Status(state="finished", total_steps=10))
+    runs = run_all(every, backend)
+    assert [run.status.state for run in runs] == ["failed", "finished"]
+    assert runs[0].status.error.startswith("cannot be started: ")
+    assert "is a symbolic link" in runs[0].status.error
+    assert not (tmp_path / "victim").exists()
+
+
+def test_the_real_worker_trains_and_goes_on(tmp_path, open_backend):
+    config = TrainConfig(
+        task="CartPole-v1", steps=64, n_envs=2, output=tmp_path / "run", algo_params=Parameters(n_steps=32)
+    )
+    for steps in (64, 128):
+        longer = TrainConfig.from_dict({**config.to_dict(), "steps": steps})
+        (run,) = run_all([longer], open_backend())
+        assert run.status.error is None
+        assert (run.status.state, run.status.steps) == ("finished", steps)
+    directory = RunDirectory(config.directory)
+    assert PPO.load(directory.model, device="cpu").num_timesteps == 128
+    assert directory.read_config() == longer, "also where it was trained elsewhere"
+    told = json.loads(directory.run.read_text())
+    assert told["repeat"] == longer.command(), "the longer run, and where it was asked for"
+    assert [session["steps"] for session in told["resumed"]] == [64]
+    assert directory.progress.read_text().count("\n") == 3

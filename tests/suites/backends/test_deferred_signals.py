@@ -1,0 +1,41 @@
+import signal
+import threading
+
+import pytest
+
+from revd.suites.backends.deferred_signals import uninterrupted
+
+
+def interrupt(done):
+    with uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        done.append("after the signal")
+
+
+def test_an_interrupt_comes_afterwards():
+    done = []
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(done)
+    assert done == ["after the signal"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_error_leaves_signals_as_they_were():
+    with pytest.raises(ValueError, match="wrong"), uninterrupted():
+        raise ValueError("wrong")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_threads_need_nothing():
+    seen = []
+
+    def look():
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]

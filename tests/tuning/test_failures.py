@@ -1,0 +1,163 @@
+"""Trials that fail, searches that break off, and the same command after that."""
+
+import errno
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from revd.runs.directory import RunDirectory
+from revd.suites.backends.local import WORKER
+from revd.tuning import driver
+from revd.tuning.driver import FAILURES_IN_A_ROW, SearchFailedError, tune
+from tests.support.fake_runs import FakeBackend
+from tests.support.fake_searches import earns, run, search
+
+
+def broken(config):
+    return "the disk is full"
+
+
+def number(config):
+    return int(config.directory.parent.name)
+
+
+def begun(backend):
+    return sorted({number(config) for config in backend.started})
+
+
+def failing(config, backend):
+    with pytest.raises(SearchFailedError) as error:
+        run(config, backend=backend)
+    return error.value
+
+
+def test_a_failing_trial_leaves_the_others_alone(tmp_path):
+    def breaks(config):
+        return "environment 1 broke" if config.weight > 1 else None
+
+    backend = FakeBackend(earns, breaks=breaks)
+    records = run(search(tmp_path), backend=backend)
+    failed = [one for one in records if one.state == "failed"]
+    assert failed
+    assert all(one.values["weight"] > 1 and one.error == "environment 1 broke" for one in failed)
+    assert {one.state for one in records if one.values["weight"] <= 1} <= {"finished", "pruned"}
+    starts = [config.directory.parent.name for config in backend.started]
+    assert all(starts.count(f"{one.number:04d}") == 2 for one in failed), "each was tried again once"
+    assert ",failed," in (tmp_path / "results.csv").read_text()
+
+
+def test_one_failure_after_the_other_ends_the_search(tmp_path):
+    backend = FakeBackend(earns, breaks=lambda config: "the disk is full")
+    with pytest.raises(SearchFailedError, match=f"{FAILURES_IN_A_ROW} trials failed .* the disk is full; once the"):
+        run(search(tmp_path, trials=100, retries=0), backend=backend)
+    assert len(backend.started) == FAILURES_IN_A_ROW
+    assert len(run(search(tmp_path, trials=7))) == 7
+
+
+def test_runs_that_cannot_be_started_fail(tmp_path):
+    class Full:
+        def start(self, config):
+            raise OSError("no room")
+
+    with pytest.raises(SearchFailedError, match="cannot be started: no room"):
+        tune(search(tmp_path), watch=lambda records: None, backend=Full(), interval=0)
+
+
+def test_without_an_episode_there_is_no_score(tmp_path):
+    (record,) = run(search(tmp_path, trials=1), backend=FakeBackend(lambda config, part: None))
+    assert record.error == "no episode ended within 1,000 steps; it takes more --steps"
+
+
+def test_a_run_that_was_interrupted_by_others_has_failed(tmp_path):
+    backend = FakeBackend(earns)
+
+    def watch(records):
+        for attempt in backend.attempts:
+            attempt.ask_to_stop()
+
+    (record,) = tune(search(tmp_path, trials=1, retries=0), watch=watch, backend=backend, interval=0)
+    assert (record.state, record.error) == ("failed", "it was interrupted")
+
+
+def test_the_same_command_takes_failed_trials_up_again(tmp_path):
+    config = search(tmp_path, trials=4)
+    failed = run(config, backend=FakeBackend(earns, breaks=broken))
+    assert [(one.state, one.steps) for one in failed] == [("failed", 300)] * 4
+    backend = FakeBackend(earns)
+    records = run(config, backend=backend)
+    assert [one.state for one in records] == ["finished"] * 4
+    assert begun(backend) == [0, 1, 2, 3]
+    for one in range(4):
+        sessions = json.loads(RunDirectory(tmp_path / f"trials/{one:04d}/seed0").run.read_text())["resumed"]
+        assert sessions[-1]["steps"] == 300, "it goes on from its checkpoint"
+    assert ",failed," not in (tmp_path / "results.csv").read_text()
+
+
+def test_repeats_begin_no_new_trials_while_all_fail(tmp_path):
+    config = search(tmp_path, trials=100, retries=0)
+    for _ in range(3):
+        backend = FakeBackend(earns, breaks=broken)
+        error = failing(config, backend)
+        assert begun(backend) == [one.number for one in error.records] == list(range(FAILURES_IN_A_ROW))
+        assert {one.state for one in error.records} == {"failed"}
+
+
+def test_a_cause_that_came_later_costs_a_repeat_one_new_trial(tmp_path):
+    config = search(tmp_path, trials=100, retries=0)
+    for last in (7, 8, 9):
+        backend = FakeBackend(earns, breaks=lambda config: "the disk is full" if number(config) > 2 else None)
+        failing(config, backend)
+        assert max(begun(backend)) == last
+
+
+def test_values_that_never_work_do_not_keep_a_search_from_going_on(tmp_path):
+    def breaks(config):
+        return "it has diverged" if number(config) % 2 else None
+
+    config = search(tmp_path, trials=2 * FAILURES_IN_A_ROW, retries=0, prune=False)
+    run(config, backend=FakeBackend(earns, breaks=breaks))
+    backend = FakeBackend(earns, breaks=breaks)
+    records = run(replace(config, trials=config.trials + 2), backend=backend)
+    assert [one.number for one in records if one.state == "failed"] == list(range(1, 12, 2))
+    assert begun(backend) == [1, 3, 5, 7, 9, 10, 11]
+
+
+@pytest.mark.parametrize("name", ["study.json", "study.journal", "results.csv"])
+def test_a_full_disk_names_the_file_and_the_same_command_goes_on(tmp_path, monkeypatch, name):
+    def fsync(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(name):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    backend = FakeBackend(earns, at_once=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(SearchFailedError, match=rf"is full: .*{tmp_path / name}'; .* the same command goes on"):
+            tune(search(tmp_path), watch=lambda records: None, backend=backend, interval=0)
+    assert not backend.running
+    assert len(run(search(tmp_path))) == 8
+
+
+def test_other_trouble_with_files_is_what_it_is(tmp_path, monkeypatch):
+    def write_results(*arguments):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(driver, "write_results", write_results)
+    with pytest.raises(PermissionError, match=r"Permission denied: '.*results\.csv'"):
+        run(search(tmp_path))
+
+
+def test_workers_wait_for_those_of_a_killed_driver(tmp_path, monkeypatch):
+    commands = []
+
+    class Recording:
+        def __init__(self, worker):
+            commands.append(tuple(worker))
+
+        def start(self, config):
+            return FakeBackend(earns, at_once=True).start(config)
+
+    monkeypatch.setattr(driver, "LocalBackend", Recording)
+    tune(search(tmp_path, trials=1), watch=lambda records: None, interval=0)
+    assert commands == [(*WORKER, "--patience", "120.0")]
