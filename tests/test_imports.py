@@ -115,10 +115,29 @@ def test_imports_point_one_way(path: Path) -> None:
 
 
 def test_functional_imports_torch_and_little_else_of_others() -> None:
-    others = {"selection": {"numpy"}, "fused": {"triton"}, "kernels": {"triton"}}
-    for path in (ROOT / "functional").glob("*.py"):
+    others = {"smallest": {"numpy"}, "triton_search": {"triton"}, "triton_kernels": {"triton"}}
+    for path in (ROOT / "functional").rglob("*.py"):
         packages = {name.split(".")[0] for name in imported(path)}
         assert packages <= set(sys.stdlib_module_names) | {"torch", "revd"} | others.get(path.stem, set())
+
+
+def folder_of(name: str) -> str:
+    """The folder of a module or package, such as "revd/suites/backends"."""
+    path = ROOT.parent / name.replace(".", "/")
+    return str((path if path.is_dir() else path.parent).relative_to(ROOT.parent))
+
+
+def test_no_two_folders_import_each_other() -> None:
+    """Sub-packages included. `revd/__init__.py` and `__main__.py` import on demand what a user asks for."""
+    arrows = {
+        (str(path.parent.relative_to(ROOT.parent)), folder_of(name))
+        for path in PATHS
+        if path.parent != ROOT or path.stem not in ("__init__", "__main__")
+        for name in imported(path)
+        if name.startswith("revd.")
+    }
+    mutual = {tuple(sorted(arrow)) for arrow in arrows if arrow[0] != arrow[1] and arrow[::-1] in arrows}
+    assert mutual == set()
 
 
 def test_the_allowed_directions_have_no_cycle() -> None:
