@@ -1,4 +1,7 @@
-"""A faster forward pass for SB3's policies: frames are scaled once; on a GPU actor and critic run in parallel."""
+"""A faster forward pass for SB3's policies.
+
+Frames are scaled once, and on a GPU actor and critic run in parallel.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class ActorCritic(Protocol):
 
 
 def make_actor_critic(policy: ActorCriticPolicy) -> ActorCritic:
-    """Return a `FastActorCritic` where it can replace the policy's own methods and is faster; else the policy."""
+    """Return a `FastActorCritic` if it supports the policy and is faster, else the policy."""
     inherited = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _REPLACED_METHODS)
     supported = inherited and isinstance(policy.observation_space, spaces.Box) and not policy.use_sde
     faster = policy.device.type == "cuda" or not policy.share_features_extractor
@@ -96,7 +99,10 @@ class FastActorCritic:
         return self._policy._get_action_dist_from_latent(latent)
 
     def _latent_and_values(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the actor's last hidden layer and the values; call `_wait_for_critic` before using the values."""
+        """Return the actor's last hidden layer and the values.
+
+        Call `_wait_for_critic` before using the values.
+        """
         policy = self._policy
         scaled = preprocess_obs(obs, policy.observation_space, normalize_images=policy.normalize_images)
         assert isinstance(scaled, Tensor)

@@ -178,7 +178,7 @@ class DeviceRolloutBuffer(RolloutBuffer):
     def write_step(
         self, step: Tensor, envs: slice, observations: Tensor, policy_output: tuple[Tensor, Tensor, Tensor]
     ) -> None:
-        """Write a step of some environments: observations, and the policy's actions, values and log-probabilities.
+        """Write a step of some environments: observations, actions, values and log-probabilities.
 
         The index of the step is a tensor (1,), so that one CUDA graph can write every step of a rollout.
         """

@@ -26,7 +26,9 @@ TENSORS_PER_LAUNCH = 64
 
 
 def can_step(optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> bool:
-    """Whether `step` can replace clipping and the optimiser: plain float32 Adam with existing state, in one group.
+    """Whether `step` can replace clipping and the optimiser.
+
+    It can for plain Adam in float32 that has its state already and one group of parameters.
 
     Args:
         optimizer: In its capturable mode.
@@ -65,7 +67,7 @@ class _Launch(NamedTuple):
 
 
 def step(optimizer: Optimizer, parameters: Sequence[nn.Parameter], max_norm: float) -> None:
-    """Do `clip_grad_norm_(parameters, max_norm)` and `optimizer.step()`, but leave the gradients unchanged.
+    """Do `clip_grad_norm_(parameters, max_norm)` and `optimizer.step()`, but keep the gradients.
 
     ::
 

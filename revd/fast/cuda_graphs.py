@@ -26,7 +26,11 @@ class GraphRecorder(Protocol):
         """Run the function on the stream on which it will be captured."""
 
     def capture(self, function: Callable[[], T]) -> tuple[Callable[[], None], T]:
-        """Capture the function without running it; return the replay and its result, which each replay overwrites."""
+        """Capture the function without running it.
+
+        Returns:
+            A function that replays the capture, and the result, which each replay overwrites.
+        """
 
 
 @dataclass(frozen=True)

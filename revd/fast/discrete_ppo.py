@@ -23,7 +23,13 @@ MAX_BATCH = 2**11
 
 
 class LossGradients(NamedTuple):
-    """Gradients of the loss by logits, (n, n_actions), and values, (n, 1); `PPOObjective.statistics`, (6,)."""
+    """The gradients of PPO's loss for n steps.
+
+    Attributes:
+        logits: (n, n_actions).
+        values: (n, 1).
+        statistics: `PPOObjective.statistics`, (6,).
+    """
 
     logits: Tensor
     values: Tensor

@@ -48,7 +48,9 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class PPOObjective:
-    """Clipped surrogate, squared error of the value, entropy: Schulman et al. 2017, with SB3's value clipping.
+    """Clipped surrogate, squared error of the value, entropy.
+
+    Schulman et al. 2017, with SB3's clipping of values.
 
     Attributes:
         normalize_advantage: Standardise the advantages of each minibatch.

@@ -1,4 +1,4 @@
-"""The policy's forward pass during a rollout: replayed from a CUDA graph, written straight into the buffer."""
+"""The policy's forward pass during a rollout, from a CUDA graph and into the buffer."""
 
 from __future__ import annotations
 

@@ -40,7 +40,11 @@ class FastPPO(FastOnPolicy, PPO):
         self._log(coefficients, last_epoch)
 
     def _train_epoch(self, epoch: int) -> tuple[int, bool]:
-        """Train on the rollout once; return the number of minibatches evaluated and whether `target_kl` stopped it."""
+        """Train on the rollout once.
+
+        Returns:
+            The number of minibatches evaluated, and whether `target_kl` stopped the training.
+        """
         evaluated = 0
         for rows in self._buffer.minibatches(self.batch_size):
             evaluated += 1

@@ -8,7 +8,10 @@ import triton.language as tl
 
 @triton.jit
 def _select(values, starts, program, COUNT: tl.constexpr):
-    """Return the value of the tensor that a program works on: the last whose start is not after the program."""
+    """Return the value of the tensor that a program works on.
+
+    It is the last tensor whose start is not after the program.
+    """
     selected = values[0]
     for tensor in tl.static_range(1, COUNT):
         selected = tl.where(program >= starts[tensor], values[tensor], selected)
@@ -99,7 +102,7 @@ def _load_advantages(advantages, row, inside, n, NORMALIZE: tl.constexpr):
 
 @triton.jit
 def _surrogate(advantage, ratio, low, high):
-    """The clipped surrogate, and its derivative by the ratio divided by the advantage."""
+    """The clipped surrogate, and its derivative by the ratio, divided by the advantage."""
     free = advantage * ratio
     clipped = advantage * tl.minimum(tl.maximum(ratio, low), high)
     # As in torch: the minimum of two equal numbers passes half of the gradient to each, a clamped number none.
@@ -110,7 +113,7 @@ def _surrogate(advantage, ratio, low, high):
 
 @triton.jit
 def _value_error(values, old_values, returns, row, i, inside, clip_range_vf, CLIP_VALUES: tl.constexpr):
-    """The difference between values, clipped if CLIP_VALUES, and returns; 1 where it moves with the value, else 0."""
+    """Values (clipped if CLIP_VALUES) minus returns, and the derivative by the values."""
     value = tl.load(values + i, mask=inside, other=0.0)
     moves = tl.where(inside, 1.0, 0.0)
     if CLIP_VALUES:

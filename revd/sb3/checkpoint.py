@@ -1,4 +1,4 @@
-"""The saved state of an intrinsic-reward callback: one safetensors file of tensors and JSON, no pickles."""
+"""The saved state of an intrinsic-reward callback: one safetensors file without pickles."""
 
 from __future__ import annotations
 

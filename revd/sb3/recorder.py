@@ -108,7 +108,7 @@ class RolloutRecorder:
                 )
 
     def _successors(self, observations: Observations, last: Any, key: str | None = None) -> Observations:
-        """Return the next observation of each step: the next row, or at an episode's end the terminal observation."""
+        """Return each step's next observation: the next row, or the terminal observation of an episode."""
         if isinstance(observations, dict):
             return {name: self._successors(part, last[name], name) for name, part in observations.items()}  # type: ignore[misc]
         successors = torch.empty_like(observations)

@@ -38,7 +38,7 @@ _SET_ELSEWHERE = frozenset({"self", "env", "seed", "device", "verbose", "tensorb
 
 
 def algorithm_class(algo: str, *, fast: bool = False) -> type[OnPolicyAlgorithm]:
-    """Return the class of an algorithm, the original or our fast one; sb3-contrib is imported only if needed."""
+    """Return the class of an algorithm, the original or our fast one."""
     if re.sub(r"[-_ ]", "", algo.lower()) in OFF_POLICY:
         raise ValueError(
             f"algo {algo!r} is off-policy: it learns from a replay buffer, and a bonus is computed for whole rollouts; "
@@ -49,6 +49,7 @@ def algorithm_class(algo: str, *, fast: bool = False) -> type[OnPolicyAlgorithm]
     if fast and algo not in FAST:
         raise ValueError(f"trainer 'fast' supports {', '.join(FAST)}, not for algo {algo!r}; use 'auto' or 'sb3'")
     package, name = (FAST if fast else ALGORITHMS)[algo]
+    # sb3-contrib is optional.
     try:
         module = import_module(package)
     except ModuleNotFoundError as error:

@@ -113,7 +113,10 @@ class AtariVecEnv(VecEnv):
         return self._rewards(scores), dones, infos
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        """Return the screens in colour, (210, 160, 3); None without `render_mode="rgb_array"` or before a reset."""
+        """Return the screens in colour, (210, 160, 3).
+
+        They are None without `render_mode="rgb_array"` and before the first reset.
+        """
         images = [group.images for group in self._groups]
         if any(frames is None for frames in images):
             return [None] * self.num_envs

@@ -1,4 +1,4 @@
-"""Everything needed to resume a training, as tensors and JSON; no pickles, so loading executes no code."""
+"""Everything needed to resume a training, as tensors and JSON: loading it executes no code."""
 
 from __future__ import annotations
 
@@ -131,7 +131,10 @@ def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: In
 
 
 def _check_values(values: Mapping[str, Any]) -> None:
-    """Check the types of a snapshot's values: the checksum shows damage but does not authenticate the writer."""
+    """Check the types of a snapshot's values.
+
+    Its checksum detects damage, but anybody can write a file with a valid checksum.
+    """
     counters, bonus = values["counters"], values.get("bonus", {})
     for name, count in {
         "sessions": values["sessions"],

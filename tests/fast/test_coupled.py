@@ -70,13 +70,13 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], list[to
         actor_critic._discrete = True
         model._policy_step.actor_critic = model._update._actor_critic = actor_critic
     noise: list[torch.Tensor] = []
-    begin = GroupActor.begin
+    start_rollout = GroupActor.start_rollout
 
     def noted(self: GroupActor) -> None:
-        begin(self)
+        start_rollout(self)
         noise.append(self._noise.clone())
 
-    monkeypatch.setattr(GroupActor, "begin", noted)
+    monkeypatch.setattr(GroupActor, "start_rollout", noted)
     seen = play(model, env)
     return seen, [torch.cat(noise[index : index + 2], dim=1) for index in range(0, len(noise), 2)]
 
