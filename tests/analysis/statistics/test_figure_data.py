@@ -39,13 +39,13 @@ def test_bands_keep_within_the_returns_that_were_seen(tmp_path):
 
 def test_a_final_return_of_an_earlier_tenth_is_told(tmp_path):
     write_run(tmp_path / "a", returns=[1] * 85)
-    write_run(tmp_path / "b", seed=2, steps=5, returns=[1])
+    write_run(tmp_path / "b", method="PPO+REVD", steps=5, returns=[1])
     notes = notes_of(tmp_path)
     assert (
         "PPO on MountainCar-v0, seed 1, had no episode end in the last tenth of its steps: its final return is of "
         "tenth 9 of 10"
     ) in notes
-    assert "PPO on MountainCar-v0, seed 2, has no final return: no episode ended within its 5 steps" in notes
+    assert "PPO+REVD on MountainCar-v0, seed 1, has no final return: no episode ended within its 5 steps" in notes
 
 
 def test_unfinished_runs_cut_their_method_and_are_told(tmp_path):
