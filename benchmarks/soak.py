@@ -21,7 +21,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from revd.sb3 import IntrinsicRewardCallback
-from revd.training.env_checks import CheckedVecEnv
+from revd.training.checked_vec_env import CheckedVecEnv
 
 Array = np.ndarray[Any, Any]
 

@@ -90,7 +90,7 @@ class Training:
                 reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
             )
             self._time(self._callback, "_on_rollout_end", "bonus")
-        for method in ("step", "receive", "outcome"):
+        for method in ("step", "receive", "step_results"):
             if hasattr(env, method):
                 self._time(env, method, "environment", waits=False)
         self._time(self._model, "train", "update")

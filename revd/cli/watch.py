@@ -79,7 +79,7 @@ class WatchCommand:
 
     def _episode(self) -> "WatchedEpisode":
         from revd.runs.watch import watch, watch_export
-        from revd.training.sb3_models import require_trust
+        from revd.training.initial_policy import require_trust
 
         if not self.directory.is_file():
             return watch(

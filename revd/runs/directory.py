@@ -33,7 +33,7 @@ class Status:
     """
     How far a run is, small enough to be rewritten every second.
 
-    Once it has finished, `seconds` says on what its last session spent them: the fields of `revd.training.timing.Seconds`.
+    Once it has finished, `seconds` says on what its last session spent them: the fields of `revd.training.timing.TimeBreakdown`.
     """
 
     state: State

@@ -24,7 +24,7 @@ from revd.sb3 import IntrinsicRewardCallback
 from revd.training.algorithms import algorithm_class, algorithm_parameters, is_gpu, make_algorithm
 from revd.weighting.balance import ON_COMMAND_LINE, BalanceWatch
 from revd.training.vec_env import make_vec_env
-from revd.training.sb3_models import read_export
+from revd.training.initial_policy import read_saved_policy
 from revd.training.env_checks import TrainingFault
 from revd.training.policies import paper_policy
 from revd.training.session import Training
@@ -218,7 +218,7 @@ def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict
 def read_source(source: Path, *, trust: bool) -> Snapshot:
     """What `init_from` names: the newest checkpoint of a run or, if it is trusted, a file that SB3 saved."""
     if source.is_file():
-        return read_export(source, RunDirectory(source.parent).normalization, trust=trust)
+        return read_saved_policy(source, RunDirectory(source.parent).normalization, trust=trust)
     snapshot = RunDirectory(source).checkpoints.newest()
     if snapshot is None:
         raise ValueError(f"init_from {str(source)!r} holds no checkpoint of a run")

@@ -13,8 +13,8 @@ from revd.runs.directory import RunDirectory
 from revd.rewards.segments import SegmentMemory
 from revd.rollout import Rollout, map_observations
 from revd.training.vec_env import make_vec_env
-from revd.training.sb3_models import load_export
-from revd.training.episode_player import play
+from revd.training.initial_policy import load_saved_model
+from revd.training.episode_player import play_episode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from revd.runs.config import TrainConfig
     from revd.rewards import IntrinsicReward
-    from revd.training.episode_player import Play
+    from revd.training.episode_player import PlayedEpisode
     from revd.training.session import Training
 
 
@@ -52,7 +52,7 @@ def watch(
     path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True, trust: bool = False
 ) -> WatchedEpisode:
     """
-    Play one episode with the newest checkpoint of the run in `path`. Nothing is written there.
+    PlayedEpisode one episode with the newest checkpoint of the run in `path`. Nothing is written there.
 
     A checkpoint is tensors and JSON, so that a run from elsewhere can be watched without executing what it holds.
     The global random generators are set, by the run's seed and then by `seed`.
@@ -86,7 +86,7 @@ def watch(
         training.restore(checkpoint)
         env = make_vec_env(**env_settings(config), seed=seed, render_mode="rgb_array")
         with closing(env):
-            played = play(training.model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
+            played = play_episode(training.model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
         return WatchedEpisode(
             config=config,
             trained_steps=training.steps,
@@ -100,7 +100,7 @@ def watch_export(
     path: Path, config: TrainConfig, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True, trust: bool
 ) -> WatchedEpisode:
     """
-    Play one episode with a model that SB3 saved, without a bonus: `watch` for those who have no run directory.
+    PlayedEpisode one episode with a model that SB3 saved, without a bonus: `watch` for those who have no run directory.
 
     Args:
         path: SB3's zip. It holds pickles.
@@ -112,8 +112,8 @@ def watch_export(
     """
     _check_numbers(seed, max_steps)
     with closing(make_vec_env(**env_settings(config), seed=seed, render_mode="rgb_array")) as env:
-        model = load_export(config.algo, path, env, trust=trust)
-        played = play(model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
+        model = load_saved_model(config.algo, path, env, trust=trust)
+        played = play_episode(model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
         return WatchedEpisode(
             config=config, trained_steps=model.num_timesteps, frames=played.frames, rewards=played.rewards, bonus=None
         )
@@ -135,7 +135,7 @@ def _to_look_at(config: TrainConfig) -> TrainConfig:
     return replace(config, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False)
 
 
-def _bonus(training: Training, played: Play) -> NDArray[np.float32] | None:
+def _bonus(training: Training, played: PlayedEpisode) -> NDArray[np.float32] | None:
     """
     What the run's reward would pay if the played episode were the next rollout of its first environment.
 

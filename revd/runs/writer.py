@@ -19,7 +19,7 @@ from revd.training.session import Listeners
 if TYPE_CHECKING:
     from revd.runs.config import TrainConfig
     from revd.runs.lease import Lease
-    from revd.training.evaluation import Evaluation
+    from revd.training.evaluation import EvaluationResult
     from revd.training.progress import Episode, Progress
     from revd.training.snapshot import Snapshot
     from revd.training.session import Training
@@ -108,12 +108,12 @@ class Observer:
             eval_episodes=self._config.eval_episodes,
         )
 
-    def _on_evaluation(self, steps: int) -> Callable[[Evaluation], None]:
+    def _on_evaluation(self, steps: int) -> Callable[[EvaluationResult], None]:
         if self._directory.evaluations.exists():
             with self._open(self._directory.evaluations, EVALUATION_COLUMNS, Limit(STEPS_COLUMN, steps)):
                 pass
 
-        def write(evaluation: Evaluation) -> None:
+        def write(evaluation: EvaluationResult) -> None:
             with self._open(self._directory.evaluations, EVALUATION_COLUMNS) as file:
                 file.append(asdict(evaluation))
                 file.sync()

@@ -115,7 +115,7 @@ def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
     pytest.importorskip("triton", reason="Triton is not made for this system")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU, and this pretends one")
-    monkeypatch.setattr("revd.fast.algorithm.CudaRecorder", lambda device: Replays())
+    monkeypatch.setattr("revd.fast.algorithm.CudaGraphRecorder", lambda device: Replays())
     config = replace(config, steps=8 * ROLLOUT)
     first, second = PretendGpu(), PretendGpu()
     first.generator = torch.tensor([7], dtype=torch.uint8)

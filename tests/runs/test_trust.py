@@ -97,9 +97,9 @@ def test_sb3s_files_need_trust_and_the_error_says_why(mined, tmp_path, monkeypat
         cli.main(command)
     assert error.value.code == 2
     said = capsys.readouterr().err
-    assert "'run/model.zip' is no run directory but a file" in said
+    assert "'run/model.zip' is not a run directory but a file" in said
     assert "it holds pickles, and reading one can execute any code" in said
-    assert "say --trust" in said
+    assert "add --trust" in said
     assert not (tmp_path / "exploded").exists()
     assert not Path("new").exists()
 
