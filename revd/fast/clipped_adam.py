@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from revd.fast import triton_kernels
-from revd.functional.search.triton_support import current
+from revd.functional.search.triton_support import launching_on
 
 #: Numbers of one program, and tensors of one launch, whose arguments are limited to 4 KiB.
 BLOCK, MOST = 2048, 64
@@ -74,7 +74,7 @@ def step(optimizer: Optimizer, parameters: Sequence[nn.Parameter], max_norm: flo
     (beta1, beta2), states = group["betas"], optimizer.state
     batches = list(_batches(parameters))
     torch._foreach_add_([states[parameter]["step"] for parameter in parameters], 1)
-    with current(parameters[0].device):
+    with launching_on(parameters[0].device):
         square = _square(batches)
         for batch in batches:
             moments = [states[parameter] for parameter in batch.parameters]

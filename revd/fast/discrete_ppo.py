@@ -14,7 +14,7 @@ from torch import Tensor
 from revd.fast import triton_kernels
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.losses import PPOObjective
-from revd.functional.search.triton_support import current
+from revd.functional.search.triton_support import launching_on
 
 #: Logits, and steps, that one program can hold in its registers.
 LARGEST = 2**14
@@ -53,7 +53,7 @@ def gradients(
 
     where s is 1 if the surrogate is A r and 0 if it is clipped, and v' the clipped value.
     """
-    with torch.no_grad(), current(logits.device):
+    with torch.no_grad(), launching_on(logits.device):
         found = Gradients(
             torch.empty_like(logits, memory_format=torch.contiguous_format),
             torch.empty_like(values, memory_format=torch.contiguous_format),

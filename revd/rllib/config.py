@@ -14,7 +14,7 @@ from revd.rllib.options import Options
 
 if TYPE_CHECKING:
     from revd.rewards import IntrinsicReward
-    from revd.rewards.config import Normalize
+    from revd.rewards.config import BonusNormalization
 
 
 def with_intrinsic_reward(
@@ -25,7 +25,7 @@ def with_intrinsic_reward(
     decay: float = 1e-5,
     decay_per: Literal["rollout", "step"] = "rollout",
     extrinsic_weight: float = 1.0,
-    normalize: Normalize = "none",
+    normalize: BonusNormalization = "none",
     **reward_params: Any,
 ) -> PPOConfig:
     """A copy of the config whose PPO trains on extrinsic reward plus weighted bonus.

@@ -13,7 +13,7 @@ from revd.rewards.config import build_config, require_choice, require_fraction, 
 
 if TYPE_CHECKING:
     from revd.rewards import RewardConfig
-    from revd.rewards.config import Normalize
+    from revd.rewards.config import BonusNormalization
     from revd.spaces import Space
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -28,7 +28,7 @@ class Options:
     decay: float = 1e-5
     decay_per: Literal["rollout", "step"] = "rollout"
     extrinsic_weight: float = 1.0
-    normalize: Normalize = "none"
+    normalize: BonusNormalization = "none"
     reward_params: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

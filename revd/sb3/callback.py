@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.buffers import RolloutBuffer
 
     from revd.arrays import Array
-    from revd.rewards.config import Normalize
+    from revd.rewards.config import BonusNormalization
 
 #: Beyond this, a return over a long rollout may be no number of float32, whatever the weights are.
 LARGEST_REWARD = 1e34
@@ -68,7 +68,7 @@ class IntrinsicRewardCallback(BaseCallback):
         decay: float = 1e-5,
         decay_per: Literal["rollout", "step"] = "rollout",
         extrinsic_weight: float = 1.0,
-        normalize: Normalize = "none",
+        normalize: BonusNormalization = "none",
         verbose: int = 0,
         **reward_params: Any,
     ) -> None:

@@ -122,7 +122,7 @@ def test_other_configs_are_refused(config: Any, error: type[Exception], message:
         ({"decay_per": "batch"}, "decay_per must be 'rollout' or 'step', got 'batch'"),
         ({"extrinsic_weight": "no"}, "extrinsic_weight must be a number of at least 0, got 'no'"),
         ({"normalize": "std"}, "normalize must be 'none' or 'rms', got 'std'"),
-        ({"reward": REVD(BOX, DISCRETE, 2), "k": 3}, r"parameters \(k\) belong into the REVD instance"),
+        ({"reward": REVD(BOX, DISCRETE, 2), "k": 3}, r"parameters \(k\) cannot change the REVD instance"),
     ],
     ids=lambda value: "" if isinstance(value, str) else "-".join(value),
 )

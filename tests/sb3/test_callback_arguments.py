@@ -77,7 +77,7 @@ def test_an_instance_is_used_as_it_is() -> None:
 def test_an_instance_takes_no_parameters_of_its_own() -> None:
     env = counting_envs(2)
     reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2)
-    with pytest.raises(ValueError, match="belong into the RE3 instance"):
+    with pytest.raises(ValueError, match="cannot change the RE3 instance"):
         IntrinsicRewardCallback(reward, k=3)
 
 
