@@ -13,7 +13,7 @@ help:
 	@echo "make faults  kill trainings and suites 210 times, say the same commands again, count what came of it"
 	@echo "make soak    two million steps in a cheap environment: is memory flat?"
 	@echo "make bench   the speed of the neighbour search and the encoder, against what one would use instead"
-	@echo "make check   ruff (lint and format), mypy --strict, the direction of the imports, the install's resolution"
+	@echo "make check   ruff (lint and format), mypy --strict, imports, the picture of the packages, the install's resolution"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make clean   remove .venv and caches (never runs/)"
 
@@ -60,6 +60,7 @@ check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_imports.py
+	$(BIN)/python tools/draw_packages.py --check
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
