@@ -8,12 +8,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
-	@echo "make test    the tests, with line coverage"
+	@echo "make test    the tests, with branch coverage"
 	@echo "make fuzz    tens of thousands of random arguments; only documented errors may be raised"
 	@echo "make faults  kill trainings and suites 210 times, resume them, and count what was lost"
 	@echo "make soak    two million steps in a cheap environment, to see whether memory grows"
 	@echo "make bench   the speed of the neighbour search and the encoder against alternatives"
-	@echo "make check   ruff (lint and format), mypy --strict, the direction of imports, whether pip resolves every extra"
+	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
 	@echo "make format  fix and format with ruff"
 	@echo "make clean   remove .venv and caches (never runs/)"
 
@@ -60,6 +60,7 @@ check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_imports.py
+	$(BIN)/python tools/draw_packages.py --check
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
