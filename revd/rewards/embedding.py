@@ -43,8 +43,9 @@ class EmbeddingReward(IntrinsicReward):
 
     def warmed_up(self, rollout: Rollout) -> bool:
         """Whether the encoder's statistics are complete; until then the rollout's observations are added to them."""
-        if not self.encoder.ready:
-            self.encoder.warm_up(rollout.steps(rollout.observations))
+        if self.encoder.ready:
+            return True
+        self.encoder.warm_up(rollout.steps(rollout.observations))
         return self.encoder.ready
 
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
