@@ -32,7 +32,7 @@ def choose_engine(task: Task, engine: Engine) -> ChosenEngine:
     if not equal:
         suites = ", ".join(f"{suite}/…" for suite in EQUAL_SUITES)
         raise ValueError(
-            f"engine 'envpool' steps the tasks {suites}, and as envpool/ID any environment of EnvPool, not {task.name!r}"
+            f"engine 'envpool' steps the tasks {suites} and, as envpool/ID, EnvPool's own; not {task.name!r}"
         )
     if not envpool.is_installed():
         raise ValueError("engine 'envpool' needs EnvPool: pip install 'revd[envpool]'")
