@@ -23,6 +23,8 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
     """
     if isinstance(task, str):
         task = find_task(task)
+    if task.suite == "envpool":
+        raise ValueError(f"task {task.name!r} is made as a vector only, and cannot be drawn")
     if task.suite == "atari":
         raise ValueError(f"task {task.name!r} is made as a vector only, by revd.training.atari_vec_env.AtariVecEnv")
     register(task)
