@@ -129,7 +129,8 @@ class EnvPoolVecEnv(VecEnv):
         expected = (self.num_envs, *(space.shape or ()))
         fits = np.shape(actions) == expected
         if fits and isinstance(space, spaces.Discrete):
-            fits = bool(((actions >= space.start) & (actions < space.start + space.n)).all())
+            first, last = int(space.start), int(space.start) + int(space.n) - 1
+            fits = bool(((actions >= first) & (actions <= last)).all())
         if not fits:
             raise ValueError(f"actions must be {self.num_envs} elements of {space}, got {actions}")
         return np.ascontiguousarray(actions, np.int32 if isinstance(space, spaces.Discrete) else space.dtype)
