@@ -88,7 +88,7 @@ def test_a_broken_stream_ends_what_was_running() -> None:
     assert piece.reward.memory.previous_lengths.tolist() == [4, 4]
 
 
-def test_an_environment_that_pauses_goes_on() -> None:
+def test_an_environment_that_pauses_continues() -> None:
     envs, piece = environments(), connector(k=2, boundary="episode")
     piece(batch={}, episodes=[*envs[0].sample(4), *envs[1].sample(3)])
     piece(batch={}, episodes=envs[0].sample(2, ends=(1,)))

@@ -119,7 +119,7 @@ def test_a_task_that_has_not_paid_yet_is_not_called_drowned(balance: Balance) ->
 
 
 def test_a_bonus_that_has_decayed_is_neither_negligible_nor_drowning() -> None:
-    """It was asked to fade; and what it would be without decay drowns nobody."""
+    """The user asked for the decay, and drowning is judged with it."""
     assert messages(*[NEGLIGIBLE] * 40, undecayed=FINE) == []
     assert messages(*[FINE] * 40, undecayed=DROWNING) == []
 

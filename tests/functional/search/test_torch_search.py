@@ -144,7 +144,7 @@ def test_overflow_is_no_proof():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_nan_is_nobodys_neighbour(causal):
+def test_nan_is_no_neighbour(causal):
     x = clouds("spread", 100, 8, 0)
     x[:, 90] = torch.nan
     limits = torch.arange(100).expand(2, -1) if causal else torch.full((2, 100), 95)

@@ -110,7 +110,7 @@ def test_overflow_is_no_proof():
     assert_exact(found, x, ReferenceSet(x, same_points=True), 2)
 
 
-def test_a_nan_is_nobodys_neighbour():
+def test_nan_is_no_neighbour():
     x = clouds("spread", 40, 8, 0)
     x[:, 30] = torch.nan
     with np.errstate(invalid="ignore"):
