@@ -39,6 +39,8 @@ class Task:
     """The extra of this package that installs it, None where nothing is needed."""
     module: str | None = None
     """The module whose import registers the id."""
+    entry_point: str | None = None
+    """A class of ours that is made instead of the registered one and gives the same numbers, as `module:name`."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -66,6 +68,7 @@ def _bullet(name: str, robot: str, description: str) -> Task:
         description=description,
         extra="bullet",
         module="pybullet_envs_gymnasium.gym_locomotion_envs",
+        entry_point=f"revd.envs.bullet_robots:{robot}",
     )
 
 
