@@ -40,7 +40,7 @@ def test_long_episodes(kind):
     own, previous = revd.episode_distances(x, y, k=5)
     for found, reference in ((own, ReferenceSet(x, same_points=True)), (previous, ReferenceSet(y))):
         rows = torch.arange(0, 5000, 50)
-        some = reference._replace(own=rows[None].cuda() if reference.same_points else None, within=False)
+        some = reference._replace(own=rows[None].cuda() if reference.same_points else None, same_points=False)
         assert_exact(found[:, rows], x[:, rows], some, 5)
 
 
