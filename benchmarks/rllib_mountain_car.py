@@ -23,10 +23,11 @@ from ray.rllib.connectors.env_to_module import MeanStdFilter
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 import revd.rllib
-from revd.analysis.drawing.figures import learning_curves, save_figure
-from revd.analysis.reading.runs import Run
-from revd.analysis.statistics.curves import Interval
+from revd.analysis.drawing.figures import learning_curves
+from revd.analysis.reading.runs import RecordedRun
+from revd.analysis.statistics.curves import SeedRange
 from revd.analysis.statistics.method_summary import summarize
+from revd.analysis.writing.image_files import save_figure
 from revd.episodes import Episodes
 from revd.suites.demo import TASK, THRESHOLD
 
@@ -54,7 +55,7 @@ def main() -> None:
     print(table(runs))
 
 
-def train(method: str, *, seed: int, steps: int, runners: int) -> Run:
+def train(method: str, *, seed: int, steps: int, runners: int) -> RecordedRun:
     config = ppo(seed=seed, runners=runners)
     reward = METHODS[method]
     if reward is not None:
@@ -72,7 +73,7 @@ def train(method: str, *, seed: int, steps: int, runners: int) -> Run:
         ends += [taken] * len(new)
     algorithm.stop()
     print(f"{method}, seed {seed}: {np.mean(returns[-100:]):.1f} after {taken:,} steps", flush=True)
-    return Run(
+    return RecordedRun(
         directory=Path(),
         task=TASK,
         method=method,
@@ -133,7 +134,7 @@ def report_return(*, episode: Any, prev_episode_chunks: Any = (), metrics_logger
     metrics_logger.log_value("returns", total, reduce="item_series")
 
 
-def write_csv(runs: list[Run], path: Path) -> None:
+def write_csv(runs: list[RecordedRun], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["method", "seed", "steps", "return"])
@@ -142,7 +143,7 @@ def write_csv(runs: list[Run], path: Path) -> None:
                 writer.writerow([run.method, run.seed, steps, value])
 
 
-def table(runs: list[Run]) -> str:
+def table(runs: list[RecordedRun]) -> str:
     rows = [
         [
             summary.method,
@@ -155,7 +156,7 @@ def table(runs: list[Run]) -> str:
     return markdown_table(("method", f"steps to reach {THRESHOLD:g}", "reached", "final return"), rows)
 
 
-def bracketed(interval: Interval, style: str) -> str:
+def bracketed(interval: SeedRange, style: str) -> str:
     return f"{interval.mean:{style}} [{interval.low:{style}}, {interval.high:{style}}]"
 
 

@@ -1,9 +1,8 @@
-"""
-Finished episodes: reading `episodes.csv`, and the final return, the one number that a run is judged by.
+"""Finished episodes: reading `episodes.csv`, and the final return, by which runs are compared.
 
-The steps that were asked for are divided into ten equal parts. The return of a part is the mean over the episodes that
-ended in it, or that of the part before if none did. The final return is that of the last part. What ends in the last
-rollout beyond those steps does not count: some algorithms go further beyond them than others.
+The requested steps are divided into ten equal parts. The return of a part is the mean over the episodes that ended in
+it; if none did, it is the return of the part before. The final return is the return of the last part. Episodes that end
+after the requested steps do not count, because algorithms differ in how far their last rollout exceeds them.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from revd.storage.csv_file import read_csv
+from revd.arrays import Array
+from revd.storage.csv_file import CsvTable, read_csv
+from revd.storage.run_files import EPISODE_COLUMNS
 
+#: Equal parts of a run's steps.
 PARTS = 10
-#: What the final return is, for captions of tables and figures.
+#: Definition of the final return, for captions of tables and figures.
 FINAL_RETURN = "mean over the episodes that ended in the last tenth of the steps asked for"
 
-Array = NDArray[np.float64]
-
-_STEPS, _RETURN, _LENGTH, _ENV = COLUMNS = ("steps", "return", "length", "env")
+_STEPS, _RETURN, _LENGTH, _ENV = EPISODE_COLUMNS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:
-    """Finished episodes in the order in which they ended: the steps taken by then, the task's own return."""
+    """Finished episodes in the order of their ends: the steps at which each ended, and its return from the task."""
 
     steps: Array
     returns: Array
@@ -44,16 +43,15 @@ class Episodes:
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeFile:
-    """
-    What `episodes.csv` says, and what is wrong with it.
+    """The content of `episodes.csv`, and its faults.
 
     Attributes:
-        episodes: The episodes of its good rows.
-        lengths: Steps of each in its own environment, NaN where that is not told.
-        envs: The environment of each, NaN where that is not told.
-        lines: The line of each.
-        faults: What is wrong with other lines.
-        is_cut: Whether the last line has no end: it is still being written, or was cut off.
+        episodes: The episodes of valid rows.
+        lengths: Length of each episode in steps of its environment; NaN if missing.
+        envs: Index of the environment of each episode; NaN if missing.
+        lines: Line number of each episode.
+        faults: A message for each invalid line.
+        is_cut: Whether the last line is incomplete: it is still being written, or was cut off.
     """
 
     episodes: Episodes
@@ -70,7 +68,7 @@ NO_EPISODES = EpisodeFile(
 
 
 def final_return(episodes: Episodes, steps: int) -> float | None:
-    """The final return of a run of `steps`; None if no episode ended in them. This module says what that is."""
+    """The final return of a run of `steps`, as this module defines it; None if no episode ended in them."""
     return part_returns(episodes, steps)[-1]
 
 
@@ -84,36 +82,24 @@ def part_returns(episodes: Episodes, steps: int) -> list[float | None]:
 
 
 def last_part(episodes: Episodes, steps: int) -> int | None:
-    """The number, from 1, of the part whose episodes make the final return; None without any."""
+    """The number, from 1, of the part whose episodes make the final return; None if there are none."""
     ends = np.searchsorted(episodes.steps, _ends_of_parts(steps), side="right")
     filled = np.flatnonzero(np.diff(ends))
     return int(filled[-1]) + 1 if len(filled) else None
 
 
 def read_episodes(path: Path) -> EpisodeFile:
-    """Read `episodes.csv`; none without the file. A ValueError for what is no table of episodes at all."""
+    """Read `episodes.csv`; no episodes if it does not exist. A ValueError if it is no table of episodes."""
     if not path.exists():
         return NO_EPISODES
     table = read_csv(path)
     if not table.columns and not table.rows:
-        # A file without even a header is one that was just begun.
+        # The file was just created and has no header yet.
         return replace(NO_EPISODES, is_cut=table.is_cut)
     for name in (_STEPS, _RETURN):
         if name not in table.columns:
             raise ValueError(f"{path.name} has no column {name!r} in its first line")
-    rows: list[tuple[int, Mapping[str, float]]] = []
-    faults = []
-    for line, cells in table.rows:
-        row = None if cells is None else dict(zip(table.columns, map(_number, cells), strict=True))
-        last = rows[-1][1][_STEPS] if rows else 0.0
-        if row is None:
-            faults.append(f"line {line} is no row of {len(table.columns)} values")
-        elif wrong := [name for name in COLUMNS if not math.isfinite(row.get(name, 0.0))]:
-            faults.append(f"line {line} has no finite number as {' and '.join(wrong)}")
-        elif row[_STEPS] < last:
-            faults.append(f"line {line} goes back from {last:,.0f} steps to {row[_STEPS]:,.0f}")
-        else:
-            rows.append((line, row))
+    rows, faults = _check_rows(table)
     return EpisodeFile(
         episodes=_episodes([(row[_STEPS], row[_RETURN]) for _, row in rows]),
         lengths=np.array([row.get(_LENGTH, math.nan) for _, row in rows], dtype=np.float64),
@@ -122,6 +108,24 @@ def read_episodes(path: Path) -> EpisodeFile:
         faults=faults,
         is_cut=table.is_cut,
     )
+
+
+def _check_rows(table: CsvTable) -> tuple[list[tuple[int, Mapping[str, float]]], list[str]]:
+    """Valid rows with their line numbers, and a message for each invalid line."""
+    rows: list[tuple[int, Mapping[str, float]]] = []
+    faults = []
+    for line, cells in table.rows:
+        row = None if cells is None else dict(zip(table.columns, map(_number, cells), strict=True))
+        last = rows[-1][1][_STEPS] if rows else 0.0
+        if row is None:
+            faults.append(f"line {line} is not a row of {len(table.columns)} values")
+        elif wrong := [name for name in EPISODE_COLUMNS if not math.isfinite(row.get(name, 0.0))]:
+            faults.append(f"line {line} has no finite number as {' and '.join(wrong)}")
+        elif row[_STEPS] < last:
+            faults.append(f"line {line} goes back from {last:,.0f} steps to {row[_STEPS]:,.0f}")
+        else:
+            rows.append((line, row))
+    return rows, faults
 
 
 def _episodes(rows: Sequence[tuple[float, float]]) -> Episodes:

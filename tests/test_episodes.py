@@ -67,9 +67,9 @@ def test_rows_that_are_none_are_told_and_left_out(tmp_path):
         "line 3 has no finite number as return",
         "line 4 has no finite number as return",
         "line 5 has no finite number as return",
-        "line 6 is no row of 4 values",
+        "line 6 is not a row of 4 values",
         "line 7 has no finite number as return and length",
-        "line 8 is no row of 4 values",
+        "line 8 is not a row of 4 values",
         "line 10 goes back from 70 steps to 69",
     ]
     assert not found.is_cut

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from revd import cli
-from revd.analysis.reading.runs import find_runs
-from revd.analysis.statistics.method_summary import summarize, summary_table
+from revd.analysis.reading.runs import load_runs
+from revd.analysis.statistics.method_summary import summarize
+from revd.analysis.writing.summary_table import summary_table
 from revd.episodes import FINAL_RETURN
 from revd.runs.directory import RunDirectory
 from revd.suites.demo import THRESHOLD
@@ -73,7 +74,7 @@ def test_all_agree(tmp_path, monkeypatch, capsys):
     assert "-115.8" in table
     assert "final return -115.8" in run_line(run)
 
-    summaries = summarize(find_runs(tmp_path / "suite"), threshold=THRESHOLD)
+    summaries = summarize(load_runs(tmp_path / "suite"), threshold=THRESHOLD)
     assert f"Final return: {FINAL_RETURN}" in text_of(summary_table(summaries, threshold=THRESHOLD))
     shown["the demo's table"] = summaries[0].final.mean
 

@@ -1,1 +1,4 @@
-"""From run directories to statistics, tables and figures. Reads files only: no framework is imported."""
+"""Statistics, figures and reports from run directories. Reads files only and imports no training framework.
+
+The sub-packages import one another in one direction: reading -> statistics -> drawing -> writing.
+"""

@@ -55,11 +55,13 @@ class DemoCommand(DemoConfig):
 
 
 def _show(console: Console, directory: Path, runs: "Sequence[Run]") -> None:
-    from revd.analysis.drawing.figures import learning_curves, save_figure
-    from revd.analysis.reading.runs import find_runs
-    from revd.analysis.statistics.method_summary import summarize, summary_table
+    from revd.analysis.drawing.figures import learning_curves
+    from revd.analysis.reading.runs import load_runs
+    from revd.analysis.statistics.method_summary import summarize
+    from revd.analysis.writing.image_files import save_figure
+    from revd.analysis.writing.summary_table import summary_table
 
-    finished = [run for run in find_runs(directory) if run.state == "finished"]
+    finished = [run for run in load_runs(directory) if run.state == "finished"]
     failed = [run for run in runs if run.status.state == "failed"]
     if any(len(run.episodes.returns) for run in finished):
         console.print(summary_table(summarize(finished, threshold=THRESHOLD), threshold=THRESHOLD))

@@ -32,7 +32,8 @@ class ExampleCommand:
         """Print the table and draw the figure."""
         if find_spec("matplotlib") is None:
             raise ValueError("the example draws a figure and needs matplotlib: pip install 'revd[plots]'")
-        from revd.analysis.drawing.example import example_figure, save_example
+        from revd.analysis.drawing.worked_example import example_figure
+        from revd.analysis.writing.image_files import save_example
         from revd.worked_example import make_example
 
         example = make_example(radius=self.radius, seed=self.seed)

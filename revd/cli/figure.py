@@ -11,8 +11,8 @@ from rich.console import Console
 from revd.cli.shared import print_line
 
 if TYPE_CHECKING:
-    from revd.analysis.reading.runs import Collection
-    from revd.analysis.statistics.figure_data import Analysis
+    from revd.analysis.reading.runs import FoundRuns
+    from revd.analysis.statistics.figure_data import ReportData
 
 Runs = tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUNS...")]]
 
@@ -29,41 +29,41 @@ class FigureCommand:
     def run(self) -> None:
         """Draw, and say what was written and what a reader must know about it."""
         console = Console()
-        collection, analysis = read_runs(self.runs)
-        from revd.analysis.writing.figure_files import publish
+        found, data = read_runs(self.runs)
+        from revd.analysis.writing.figure_files import write_figures
         from revd.analysis.writing.report import NOTHING_TO_DRAW
 
-        if not analysis.results and not analysis.searches:
-            raise ValueError("; ".join([f"nothing to draw: {NOTHING_TO_DRAW}", *damages(analysis)]))
-        publish(analysis, self.output, tell=lambda path: print_line(console, f"{path} (and .pdf, .csv)"))
-        for note in [*notes(analysis), *collection.unreadable, *analysis.notes]:
+        if not data.figures and not data.searches:
+            raise ValueError("; ".join([f"nothing to draw: {NOTHING_TO_DRAW}", *damages(data)]))
+        write_figures(data, self.output, on_written=lambda path: print_line(console, f"{path} (and .pdf, .csv)"))
+        for note in [*notes(data), *found.unreadable, *data.notes]:
             print_line(console, f"note: {note}")
 
 
-def read_runs(paths: tuple[Path, ...]) -> "tuple[Collection, Analysis]":
-    """The runs below some paths and all that can be computed about them."""
+def read_runs(paths: tuple[Path, ...]) -> "tuple[FoundRuns, ReportData]":
+    """Load the runs below some paths and compute the data of all figures."""
     for package in ("matplotlib", "rliable"):
         if find_spec(package) is None:
             raise ValueError(f"figures and reports need {package}: pip install 'revd[plots]'")
-    from revd.analysis.reading.runs import collect_runs
-    from revd.analysis.statistics.figure_data import analyse
+    from revd.analysis.reading.runs import find_runs
+    from revd.analysis.statistics.figure_data import analyse_runs
 
-    collection = collect_runs(paths)
-    return collection, analyse(collection.runs)
-
-
-def damages(analysis: "Analysis") -> list[str]:
-    """What is wrong with the runs that are damaged."""
-    return [f"{str(run.directory)!r} is damaged: {run.damage}" for run in analysis.all_runs if run.damage is not None]
+    found = find_runs(paths)
+    return found, analyse_runs(found.runs)
 
 
-def notes(analysis: "Analysis") -> list[str]:
-    """What a reader must know, each once, with the figures that it is about."""
+def damages(data: "ReportData") -> list[str]:
+    """A message for each damaged run."""
+    return [f"{str(run.directory)!r} is damaged: {run.damage}" for run in data.all_runs if run.damage is not None]
+
+
+def notes(data: "ReportData") -> list[str]:
+    """The notes on all figures, each once, with the names of its figures."""
     figures: dict[str, list[str]] = {}
-    for result in analysis.results:
-        for note in result.notes:
-            figures.setdefault(note, []).append(result.selection.name)
-    trials = [run for found in analysis.searches for run in found.search.runs if run.damage is not None]
+    for figure in data.figures:
+        for note in figure.notes:
+            figures.setdefault(note, []).append(figure.plan.name)
+    trials = [run for found in data.searches for run in found.search.runs if run.damage is not None]
     return [
         *(f"{', '.join(names)}: {note}" for note, names in figures.items()),
         *(f"{str(run.directory)!r} is damaged: {run.damage}" for run in trials),

@@ -26,20 +26,20 @@ class ReportCommand:
     def run(self) -> None:
         """Draw the figures, write the page, and say where it is."""
         _check_page(self.output)
-        collection, analysis = read_runs(self.runs)
-        from revd.analysis.markdown import plural
-        from revd.analysis.writing.figure_files import publish
+        found, data = read_runs(self.runs)
+        from revd.analysis.drawing.captions import plural
+        from revd.analysis.writing.figure_files import write_figures
         from revd.analysis.writing.report import report
 
         figures = self.output.parent / f"{self.output.stem}-figures"
-        published = publish(analysis, figures)
+        files = write_figures(data, figures)
         self.output.parent.mkdir(parents=True, exist_ok=True)
-        self.output.write_text(report(analysis, published, self.output, unreadable=collection.unreadable))
-        drawings = len(published.results) + sum(len(search.drawings) for search in published.searches)
-        runs, drawn = plural(len(analysis.all_runs), "run"), plural(drawings, "figure")
+        self.output.write_text(report(data, files, self.output, unreadable=found.unreadable))
+        images = len(files.figures) + sum(len(search.images) for search in files.searches)
+        runs, drawn = plural(len(data.all_runs), "run"), plural(images, "figure")
         console = Console()
         print_line(console, f"{self.output}: {runs}, {drawn} in {figures}")
-        for damage in damages(analysis):
+        for damage in damages(data):
             print_line(console, f"left out: {damage}")
 
 

@@ -84,14 +84,14 @@ class TuneCommand(TrainCommand):
     def _tune(
         self, console: Console, config: TuneConfig, placed: "AbstractContextManager[Backend]"
     ) -> "list[TrialRecord]":
-        from revd.tuning.display import watching_trials
+        from revd.tuning.display import trial_display
         from revd.tuning.driver import SearchFailedError, tune
 
         on_cluster = self.where.launcher == "ray"
         cores = int(self.where.cpus_per_run) if on_cluster else available_cores() // config.jobs
         beside_others = replace(config, training=with_cores(config.training, cores))
         try:
-            with placed as backend, watching_trials(console, config) as watch:
+            with placed as backend, trial_display(console, config) as watch:
                 return tune(beside_others, watch=watch, backend=backend if on_cluster else None)
         except SearchFailedError as error:
             _show(console, config, error.records)
@@ -150,23 +150,23 @@ def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]"
 
 
 def _show_best(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
-    from revd.tuning.display import trials_named
+    from revd.tuning.display import trial_names
     from revd.tuning.parameters import with_values
-    from revd.tuning.records import all_tie, best
+    from revd.tuning.records import all_scores_equal, best_trials
 
-    if all_tie(records):
+    if all_scores_equal(records):
         print_line(
             console,
             "No trial is the best: all that finished have the same score. More --steps, or other ranges of what is "
             "searched, may tell them apart.",
         )
         return
-    first = best(records)
+    first = best_trials(records)
     if not first:
         print("revd: no trial has finished, so there is no best one", file=sys.stderr)
         sys.exit(EXIT_FAILED)
     if len(first) > 1:
-        print_line(console, f"The best are {trials_named(first)}, with the same score; this is the first of them.")
+        print_line(console, f"The best are {trial_names(first)}, with the same score; this is the first of them.")
     training = with_values(config.training, config.space, first[0].values)
     seeds = "" if config.seeds == 1 else f", with the first of its {config.seeds} seeds"
     print_line(console, f"The best again{seeds}: {replace(training, output=config.directory / 'best').command()}")

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from revd.envs.drop_text import DropText, has_text
 from revd.envs.silence import QuietStart, silenced
@@ -23,6 +24,8 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
     """
     if isinstance(task, str):
         task = find_task(task)
+    if task.suite == "envpool":
+        raise ValueError(f"task {task.name!r} is made as a vector only, and cannot be drawn")
     if task.suite == "atari":
         raise ValueError(f"task {task.name!r} is made as a vector only, by revd.training.atari_vec_env.AtariVecEnv")
     register(task)
@@ -32,7 +35,7 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
         _check_render_mode(task, render_mode)
         options["render_mode"] = render_mode
     with _telling(task):
-        env = gymnasium.make(task.gymnasium_id, **options)
+        env = gymnasium.make(_id_or_spec(task), **options)
     if task.suite == "bullet":
         return QuietStart(env)
     if task.suite == "minigrid":
@@ -56,6 +59,13 @@ def register(task: Task) -> None:
         gymnasium.spec(name)
     except gymnasium.error.Error as error:  # unknown, too old, or no id at all
         raise _unknown(task) from error
+
+
+def _id_or_spec(task: Task) -> str | EnvSpec:
+    """What Gymnasium makes the task of: its id, or what is registered under it but with the task's own class."""
+    if task.entry_point is None:
+        return task.gymnasium_id
+    return replace(gymnasium.spec(task.gymnasium_id), entry_point=task.entry_point)
 
 
 def _import(module: str, task: Task) -> None:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from revd.names import unknown_name
 
-Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium"]
-Extra = Literal["atari", "bullet", "minigrid"]
+Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium", "envpool"]
+Extra = Literal["atari", "bullet", "minigrid", "envpool"]
 
 #: Probability with which the paper's sparse setting hides a reward.
 SPARSITY = 0.9
@@ -19,6 +19,7 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     "atari": ("ale_py",),
     "bullet": ("pybullet", "pybullet_envs_gymnasium"),
     "minigrid": ("minigrid",),
+    "envpool": ("envpool",),
 }
 
 
@@ -38,6 +39,8 @@ class Task:
     """The extra of this package that installs it, None where nothing is needed."""
     module: str | None = None
     """The module whose import registers the id."""
+    entry_point: str | None = None
+    """A class of ours that is made instead of the registered one and gives the same numbers, as `module:name`."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -65,6 +68,7 @@ def _bullet(name: str, robot: str, description: str) -> Task:
         description=description,
         extra="bullet",
         module="pybullet_envs_gymnasium.gym_locomotion_envs",
+        entry_point=f"revd.envs.bullet_robots:{robot}",
     )
 
 
@@ -135,14 +139,18 @@ TASKS: Mapping[str, Task] = {
 
 def find_task(name: str) -> Task:
     """
-    The task of that name; any other string is taken as a Gymnasium id, as it is.
+    The task of that name; `envpool/ID` is EnvPool's of that id, and any other string is taken as a Gymnasium id.
 
     A name that begins like ours (`bullet/…`) and is none is a ValueError with the nearest ones.
     """
     if name in TASKS:
         return TASKS[name]
+    suite, _, rest = name.partition("/")
+    if suite == "envpool":
+        description = "A task of EnvPool's, as it is."
+        return Task(name=name, gymnasium_id=rest, suite="envpool", description=description, extra="envpool")
     suites = {task.suite for task in TASKS.values()}
-    if name.partition("/")[0] in suites:
+    if suite in suites:
         raise ValueError(unknown_name("task", name, TASKS))
     return Task(name=name, gymnasium_id=name, suite="gymnasium", description="A Gymnasium task, as it is.")
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from revd.fast import triton_kernels
-from revd.functional.search.triton_support import current
+from revd.functional.search.triton_support import launching_on
 
 #: Numbers per program.
 BLOCK = 2048
@@ -80,7 +80,7 @@ def step(optimizer: Optimizer, parameters: Sequence[nn.Parameter], max_norm: flo
     (beta1, beta2), states = group["betas"], optimizer.state
     launches = list(_launches(parameters))
     torch._foreach_add_([states[parameter]["step"] for parameter in parameters], 1)
-    with current(parameters[0].device):
+    with launching_on(parameters[0].device):
         squared_norm = _squared_norm(launches)
         for launch in launches:
             moments = [states[parameter] for parameter in launch.parameters]

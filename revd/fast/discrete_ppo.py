@@ -15,7 +15,7 @@ from torch import Tensor
 from revd.fast import triton_kernels
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.losses import PPOObjective
-from revd.functional.search.triton_support import current
+from revd.functional.search.triton_support import launching_on
 
 #: The most logits, and the most steps, that one program can hold in its registers.
 MAX_LOGITS = 2**14
@@ -60,7 +60,7 @@ def loss_gradients(
 
     Here s is 1 if the surrogate is A r and 0 if it is clipped; v' is the clipped value.
     """
-    with torch.no_grad(), current(logits.device):
+    with torch.no_grad(), launching_on(logits.device):
         result = LossGradients(
             torch.empty_like(logits, memory_format=torch.contiguous_format),
             torch.empty_like(values, memory_format=torch.contiguous_format),

@@ -22,7 +22,7 @@ from revd.runs.directory import RunDirectory, State, Status
 from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
 from revd.training.algorithms import algorithm_class, algorithm_parameters, is_gpu, make_algorithm
-from revd.weighting.balance import ON_COMMAND_LINE, BalanceWatch
+from revd.weighting.balance_warnings import ON_COMMAND_LINE, BalanceWarnings
 from revd.training.vec_env import make_vec_env
 from revd.training.initial_policy import read_saved_policy
 from revd.training.env_checks import TrainingFault
@@ -237,5 +237,5 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,
     )
-    callback.watch = BalanceWatch(ON_COMMAND_LINE)
+    callback.weighting.warnings = BalanceWarnings(ON_COMMAND_LINE)
     return callback

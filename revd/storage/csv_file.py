@@ -116,7 +116,7 @@ def _read(path: Path, until: Limit | None = None) -> tuple[list[str], list[dict[
             damaged = damaged or number
         elif until is None or (place is not None and place <= until.largest):
             if damaged is not None:
-                raise ValueError(f"{path} is damaged: line {damaged} is no row of {len(columns)} values")
+                raise ValueError(f"{path} is damaged: line {damaged} is not a row of {len(columns)} values")
             rows.append(row)
     return columns, rows
 

@@ -9,12 +9,14 @@ from gymnasium import spaces
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
+from revd.envs.engines import Engine, choose_engine
 from revd.envs.make import make_env, register
 from revd.envs.sparse import SparseReward, check_probability
 from revd.envs.tasks import Task, find_task
 from revd.names import unknown_name
 from revd.training.checked_vec_env import CheckedVecEnv
 from revd.training.env_checks import CheckedEnv
+from revd.training.envpool_vec_env import EnvPoolVecEnv
 
 #: What VecNormalize normalises.
 NormalizeMode = Literal["none", "observations", "rewards", "both"]
@@ -30,6 +32,7 @@ def make_vec_env(
     sparse: float | None = None,
     render_mode: str | None = None,
     threads: int = 1,
+    engine: Engine = "auto",
 ) -> VecEnv:
     """Make seeded copies of a task in this process, each inside a Monitor.
 
@@ -44,7 +47,8 @@ def make_vec_env(
         gamma: The algorithm's discount factor: VecNormalize divides rewards by the spread of discounted returns.
         sparse: Probability with which a step's reward is set to zero; None for never.
         render_mode: Gymnasium's render mode.
-        threads: Threads that step Atari games; other tasks are stepped one after the other.
+        threads: Threads that step Atari games and EnvPool's environments; others are stepped one after the other.
+        engine: What steps the task, as in `revd.envs.engines`. What is to be drawn is stepped by Gymnasium.
     """
     if normalize not in get_args(NormalizeMode):
         raise ValueError(unknown_name("value of normalize", normalize, get_args(NormalizeMode)))
@@ -53,11 +57,14 @@ def make_vec_env(
     if sparse is not None:
         check_probability(sparse)
     found = find_task(task)
-    register(found)
     bare: VecEnv
-    if found.suite == "atari":
+    if render_mode is None and choose_engine(found, engine) == "envpool":
+        bare = EnvPoolVecEnv(found.gymnasium_id, n_envs, sparse=sparse, threads=threads)
+    elif found.suite == "atari":
+        register(found)
         bare = _atari(found, n_envs, sparse=sparse, render_mode=render_mode, threads=threads)
     else:
+        register(found)
         bare = DummyVecEnv([_factory(found, index, seed + index, sparse, render_mode) for index in range(n_envs)])
     env = CheckedVecEnv(bare, task)
     env.seed(seed)

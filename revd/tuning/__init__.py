@@ -1,1 +1,1 @@
-"""Hyperparameter search: which parameters, over what; trials that are ordinary runs; Optuna that proposes them."""
+"""Hyperparameter search with Optuna. Every trial is one or more ordinary runs."""

@@ -1,4 +1,4 @@
-"""What one search is, as data. Imports no framework, so that the command line answers at once."""
+"""The configuration of a search. Imports no framework, so that the command line starts quickly."""
 
 from dataclasses import dataclass
 from math import prod
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from revd.names import unknown_name
 from revd.runs.config import RUNS, TrainConfig, file_name
-from revd.tuning.parameters import Space
+from revd.tuning.parameters import SearchSpace
 
 Metric = Literal["final", "mean"]
 
@@ -17,19 +17,19 @@ class TuneConfig:
     """A search for the best parameters of one training.
 
     Attributes:
-        training: The training with all that is not searched. Its seed is that of the search, and the first one of each
-            trial; its output is the directory of the search.
-        space: What is searched, as `make_space` understands it.
-        trials: How many trials there are in the end.
-        seeds: Over how many seeds each of them is averaged.
+        training: The training, with the values of all parameters that are not searched. Its seed is the seed of the
+            search and the first seed of every trial; its output is the directory of the search.
+        space: The searched parameters, from `make_space`.
+        trials: Total number of trials.
+        seeds: Seeds over which each trial is averaged.
         metric: What is maximised, of the task's own return: its "final" value, or its "mean" over the training.
-        prune: Whether trials that do badly on the way are stopped.
-        jobs: Runs at a time.
-        retries: How often a run that fails is started again.
+        prune: Whether to stop bad trials early.
+        jobs: Runs at the same time.
+        retries: How often a failed run is restarted.
     """
 
     training: TrainConfig
-    space: Space
+    space: SearchSpace
     trials: int = 20
     seeds: int = 1
     metric: Metric = "final"
@@ -43,18 +43,18 @@ class TuneConfig:
                 raise ValueError(f"{name} must be at least {smallest}, got {getattr(self, name)}")
         if self.metric not in get_args(Metric):
             raise ValueError(unknown_name("metric", self.metric, get_args(Metric)))
-        points = prod(axis.dimension.points for axis in self.space)
+        points = prod(dimension.candidates.points for dimension in self.space)
         if self.space and self.trials > points:
-            raise ValueError(f"trials must be at most {points}, the points of the space, got {self.trials}")
+            raise ValueError(f"trials must be at most {points}, the number of points in the space, got {self.trials}")
 
     @property
     def search(self) -> dict[str, str]:
-        """What is searched, as one would write it on the command line, by the parameters' names."""
-        return {axis.name: str(axis) for axis in self.space}
+        """The searched parameters by name, as they are written on the command line."""
+        return {dimension.name: str(dimension) for dimension in self.space}
 
     @property
     def directory(self) -> Path:
-        """Where the search is kept: the training's `output`, or a place under `runs` that says what it is."""
+        """The directory of the search: the training's `output`, or a default one under `runs`."""
         training = self.training
         if training.output is not None:
             return training.output

@@ -1,4 +1,4 @@
-"""The directory of a search: what is searched, the trials as Optuna knows them, a run for each seed of each."""
+"""The directory of a search: its description, Optuna's journal, the results, and the runs of all trials."""
 
 import json
 from collections.abc import Iterator
@@ -12,31 +12,31 @@ from revd.runs.directory import RunDirectory, write_json
 from revd.storage.atomic import leftovers
 from revd.tuning.config import TuneConfig
 
-#: What a run says that was not stopped by the user.
-PRUNED = "stopped by the search: other trials did better"
+#: The error in the status of the runs of a pruned trial.
+PRUNED_MESSAGE = "stopped by the search: other trials did better"
 
 
 class SearchDirectory:
-    """Paths of one search, and what it was made for."""
+    """The paths of one search, and its description."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Not config.json, which means a run to whoever looks for some.
+        # Not config.json, because that would mark a run.
         self.description = path / "study.json"
         self.journal = path / "study.journal"
         self.results = path / "results.csv"
         self.trials = path / "trials"
 
     def open(self, config: TuneConfig) -> None:
-        """Refuse a directory that holds another search: its trials would be compared with those of this one."""
+        """Check that the directory holds no other search; a FileExistsError says what differs."""
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"output {str(self.path)!r} is a file; it must be a directory")
         if RunDirectory(self.path).config.exists():
-            raise FileExistsError(f"output {str(self.path)!r} holds a run, and no search; choose another --output")
+            raise FileExistsError(f"output {str(self.path)!r} holds a run, not a search; choose another --output")
         if self.journal.exists() and not self.description.exists():
             raise FileExistsError(
-                f"{str(self.journal)!r} holds trials, but {self.description.name} beside it, which says what was "
-                "searched, is gone; put it back, or choose another directory with --output"
+                f"{str(self.journal)!r} holds trials, but {self.description.name} beside it, which describes the "
+                "search, is missing; restore it, or choose another directory with --output"
             )
         differences = self._differences(config)
         if differences:
@@ -47,18 +47,18 @@ class SearchDirectory:
 
     @contextmanager
     def locked(self, config: TuneConfig) -> Iterator[None]:
-        """Keep the search to this process, and write down what it is. A FileExistsError says who else is at work."""
+        """Lock the directory and write the description; a FileExistsError names another process that holds the lock."""
         with RunDirectory(self.path).locked():
-            # Asked again, now that nobody else can write here.
+            # Check again: another process may have written before the lock was taken.
             self.open(config)
             for path in leftovers(self.path):
                 path.unlink()
-            with naming(self.description):
+            with name_file_in_errors(self.description):
                 write_json(self.description, _describe(config))
             yield
 
     def runs(self, number: int, training: TrainConfig, seeds: int) -> list[TrainConfig]:
-        """The runs of a trial, with the same seeds as those of all others: what differs is not luck alone."""
+        """The runs of a trial. All trials have the same seeds, so that they can be compared."""
         runs = [
             replace(training, seed=seed, output=self.trials / f"{number:04d}" / f"seed{seed}")
             for seed in range(training.seed, training.seed + seeds)
@@ -72,12 +72,12 @@ class SearchDirectory:
         if not self.description.exists():
             return []
         try:
-            there: dict[str, Any] = json.loads(self.description.read_text())
-            training = TrainConfig.from_dict(there["training"])
-            search = dict(there["search"])
-            values = {"steps": training.steps, "seeds": there["seeds"], "metric": there["metric"]}
+            stored: dict[str, Any] = json.loads(self.description.read_text())
+            training = TrainConfig.from_dict(stored["training"])
+            search = dict(stored["search"])
+            values = {"steps": training.steps, "seeds": stored["seeds"], "metric": stored["metric"]}
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OSError) as error:
-            raise ValueError(f"{str(self.description)!r} is damaged or describes no search: {error}") from error
+            raise ValueError(f"{str(self.description)!r} is damaged or does not describe a search: {error}") from error
         here = config.search
         found = training.differences(config.training)
         found += [
@@ -93,8 +93,8 @@ class SearchDirectory:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Have errors name the file that was to be written: the system does not, or knows a temporary name."""
+def name_file_in_errors(path: Path) -> Iterator[None]:
+    """Set the file name of errors: the system gives none, or the name of a temporary file."""
     try:
         yield
     except OSError as error:
@@ -102,13 +102,13 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def note_pruned(directory: RunDirectory) -> None:
-    """Say in a run that was stopped why it was; left undone if that cannot be written, since the table says it too."""
+def mark_pruned(directory: RunDirectory) -> None:
+    """Write into the status of a stopped run that it was pruned; ignore errors, because the table has it, too."""
     status = directory.read_status()
     if status is None or status.state == "finished":
         return
     with suppress(OSError, ValueError), directory.locked(patience=None):
-        directory.finish(replace(status, state="interrupted", error=PRUNED))
+        directory.finish(replace(status, state="interrupted", error=PRUNED_MESSAGE))
 
 
 def _describe(config: TuneConfig) -> dict[str, Any]:

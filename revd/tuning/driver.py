@@ -1,4 +1,4 @@
-"""The search itself: asks for trials, runs them, and tells what came of them."""
+"""Running a search: begins trials, starts their runs, and records the results."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from revd.suites.backends.interface import Backend
 from revd.suites.backends.local import WORKER, LocalBackend
 from revd.suites.scheduler import refuse_another_run
 from revd.tuning.config import TuneConfig
-from revd.tuning.directory import SearchDirectory, naming
-from revd.tuning.journal import Journal, Proposal
+from revd.tuning.directory import SearchDirectory, name_file_in_errors
+from revd.tuning.journal import Journal, JournalTrial
 from revd.tuning.parameters import with_values
 from revd.tuning.records import TrialRecord, write_results
-from revd.tuning.trial import OpenTrial
+from revd.tuning.trial import RunningTrial
 
-#: So many failures one after the other are no fault of the values that were tried.
-FAILURES_IN_A_ROW = 5
-#: How long a run is waited for that a worker of a killed driver still has; it ends once it knows.
-SECONDS_OF_PATIENCE = 120.0
+#: A search fails after this many consecutive failures, because the tried values are not their cause.
+MAX_CONSECUTIVE_FAILURES = 5
+#: How long to wait for a run that a worker of a killed driver still holds; that worker stops by itself.
+LEASE_WAIT_SECONDS = 120.0
 
 Watch = Callable[[Sequence[TrialRecord]], None]
 
 
 class SearchFailedError(RuntimeError):
-    """A search that broke off: one trial after the other failed, or the disk is full. It can be gone on with.
+    """A search has failed: too many consecutive trials failed, or the disk is full. The search can be resumed.
 
     Attributes:
-        records: How its trials stood.
+        records: The trials at that time.
     """
 
     def __init__(self, message: str, records: Sequence[TrialRecord]) -> None:
@@ -41,15 +41,20 @@ class SearchFailedError(RuntimeError):
 def tune(
     config: TuneConfig, *, watch: Watch, backend: Backend | None = None, interval: float = 0.5
 ) -> list[TrialRecord]:
-    """
-    Search, and return how all trials ended, in the order of their numbers.
+    """Search, and return the records of all trials in the order of their numbers.
 
-    Trials are ordinary runs, `jobs` of them at a time. What the directory already holds is gone on with: trials that
-    were cut off or failed continue from their checkpoints, those that ended count, and only the missing ones are begun.
-    A trial that fails leaves the others alone; a SearchFailedError comes when one after the other does, or when there
-    is no room for what the search itself writes. `watch` sees all trials every `interval` seconds. An interrupt ends
-    the running ones, then goes on. `backend` says where runs are started: as processes of this machine, if it is not
-    given.
+    A search in the same directory is resumed: interrupted and failed trials continue from their checkpoints, and only
+    missing trials are begun. A failed trial does not affect the others. An interrupt stops the running trials before it
+    is raised.
+
+    Args:
+        config: The search.
+        watch: Called with the records of all trials every `interval` seconds.
+        backend: Where runs are started; by default as processes of this machine.
+        interval: Seconds between two looks at the runs.
+
+    Raises:
+        SearchFailedError: Too many consecutive trials failed, or the disk is full.
     """
     directory = SearchDirectory(config.directory)
     directory.open(config)
@@ -62,18 +67,19 @@ def tune(
         if not is_full_disk(error):
             raise
         raise SearchFailedError(
-            f"the disk of {str(directory.path)!r} is full: {error}; once there is room, the same command goes on",
+            f"the disk of {str(directory.path)!r} is full: {error}; free some space, then run the same "
+            "command to resume",
             search.records() if search else [],
         ) from error
 
 
 def local_backend() -> Backend:
-    """Processes of this machine that wait for those of a driver that was killed."""
-    return LocalBackend((*WORKER, "--patience", str(SECONDS_OF_PATIENCE)))
+    """Processes of this machine, which wait until the workers of a killed driver have released their runs."""
+    return LocalBackend((*WORKER, "--patience", str(LEASE_WAIT_SECONDS)))
 
 
 def _run(search: _Search, watch: Watch, interval: float) -> list[TrialRecord]:
-    with _stopped_at_last(search):
+    with _stop_on_exit(search):
         while True:
             search.advance()
             watch(search.records())
@@ -83,7 +89,7 @@ def _run(search: _Search, watch: Watch, interval: float) -> list[TrialRecord]:
 
 
 class _Search:
-    """The trials that are open, those that failed, and who is told when they end."""
+    """The state of a search: its running and failed trials, and its journal."""
 
     def __init__(self, config: TuneConfig, directory: SearchDirectory, backend: Backend) -> None:
         self._config = config
@@ -91,36 +97,36 @@ class _Search:
         self._backend = backend
         self._journal = Journal(directory.journal, config.space, seed=config.training.seed, prune=config.prune)
         self._failures = 0
-        # In the journal they stay open, so that the same command takes them up again.
-        self._failed: list[OpenTrial] = []
-        self.open = [self._trial(proposal) for proposal in self._journal.left_open()]
-        self._taken_up = list(self.open)
-        # A killed process may not have come to it.
+        # They stay unfinished in the journal, so that the same command resumes them.
+        self._failed: list[RunningTrial] = []
+        self.open = [self._open_trial(entry) for entry in self._journal.unfinished()]
+        self._resumed = list(self.open)
+        # A killed process may not have written them.
         self._write_results()
 
     def advance(self) -> None:
-        """End the trials that are at their end, then start runs as far as there is room."""
-        ended = [trial for trial in self.open if trial.ends(self._journal)]
+        """End trials that are done, then start runs up to the number of jobs."""
+        ended = [trial for trial in self.open if trial.advance(self._journal)]
         self.open = [trial for trial in self.open if trial not in ended]
         self._failed += [trial for trial in ended if trial.error is not None]
         if ended:
             self._write_results()
         for trial in ended:
-            self._count(trial)
+            self._count_failures(trial)
         self._start_runs()
 
     def records(self) -> list[TrialRecord]:
-        """All trials as they stand."""
-        live = {trial.proposal.number: trial.record() for trial in (*self.open, *self._failed)}
+        """The current records of all trials."""
+        live = {trial.entry.number: trial.record() for trial in (*self.open, *self._failed)}
         return [live.get(record.number, record) for record in self._journal.records()]
 
     def _start_runs(self) -> None:
-        """The runs of open trials come before new trials, so that few are open at a time."""
+        """Start the runs of open trials before new trials, so that few trials are open at a time."""
         free = self._config.jobs - sum(run.running for trial in self.open for run in trial.runs)
         while free > 0:
             waiting = [run for trial in self.open for run in trial.runs if run.waits]
             if not waiting and len(self._journal) < self._config.trials:
-                self.open.append(self._trial(self._journal.begin()))
+                self.open.append(self._open_trial(self._journal.begin()))
                 waiting = [run for run in self.open[-1].runs if run.waits]
             if not waiting:
                 return
@@ -128,31 +134,32 @@ class _Search:
             free -= 1
 
     def _write_results(self) -> None:
-        with naming(self._directory.results):
+        with name_file_in_errors(self._directory.results):
             write_results(self._directory.results, self.records(), list(self._config.search))
 
-    def _trial(self, proposal: Proposal) -> OpenTrial:
-        training = with_values(self._config.training, self._config.space, proposal.values)
-        runs = self._directory.runs(proposal.number, training, self._config.seeds)
+    def _open_trial(self, entry: JournalTrial) -> RunningTrial:
+        training = with_values(self._config.training, self._config.space, entry.values)
+        runs = self._directory.runs(entry.number, training, self._config.seeds)
         for run in runs:
             refuse_another_run(run)
-        return OpenTrial(proposal, runs, self._config, self._backend)
+        return RunningTrial(entry, runs, self._config, self._backend)
 
-    def _count(self, trial: OpenTrial) -> None:
+    def _count_failures(self, trial: RunningTrial) -> None:
         self._failures = 0 if trial.error is None else self._failures + 1
-        if self._failures < FAILURES_IN_A_ROW:
+        if self._failures < MAX_CONSECUTIVE_FAILURES:
             return
-        # Where others have ended, those that fail again may be the few whose values do not work.
-        if trial not in self._taken_up or all(one.state in ("running", "failed") for one in self._journal.records()):
+        # If other trials have ended, the resumed trials that fail again may just have values that do not work.
+        none_ended = all(record.state in ("running", "failed") for record in self._journal.records())
+        if trial not in self._resumed or none_ended:
             raise SearchFailedError(
-                f"{self._failures} trials failed one after the other, the last one: {trial.error}; "
-                "once the cause is found, the same command goes on with them",
+                f"{self._failures} consecutive trials failed, the last one: {trial.error}; "
+                "fix the cause, then run the same command to resume them",
                 self.records(),
             )
 
 
 @contextmanager
-def _stopped_at_last(search: _Search) -> Iterator[None]:
+def _stop_on_exit(search: _Search) -> Iterator[None]:
     try:
         yield
     finally:

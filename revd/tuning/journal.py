@@ -1,6 +1,6 @@
-"""The trials of a search as Optuna keeps them: one file, to which every event is appended.
+"""The trials of a search in Optuna's journal, a file to which every event is appended.
 
-Whoever opens it holds the lease of the search, so that whatever another process left half done can be put right.
+The process that opens it must hold the lease of the search, because it repairs what a killed process left incomplete.
 """
 
 from __future__ import annotations
@@ -19,52 +19,53 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from revd.tuning.directory import naming
-from revd.tuning.parameters import Space
-from revd.tuning.pruning import falls_behind
+from revd.tuning.directory import name_file_in_errors
+from revd.tuning.parameters import SearchSpace
+from revd.tuning.pruning import is_below_median
 from revd.tuning.records import TrialRecord
 
-#: So often the sampler may propose values that were tried already, before they are drawn without it.
-PROPOSALS = 10
+#: How often the sampler may propose values that were already tried, before values are drawn at random.
+SAMPLER_ATTEMPTS = 10
 
 _NAME = "revd"
 _STEPS = "steps"
 
 
-class Proposal:
-    """A trial that is not over.
+class JournalTrial:
+    """An unfinished trial in the journal.
 
     Attributes:
         number: Its number, from 0.
         values: Its parameters by name.
         part: The newest part that has a score; 0 if none has.
-        score: That score.
-        judged: The scores that it was judged by, by part.
+        score: The score of that part.
+        reported: The scores that were already considered for pruning, by part.
+        optuna_trial: The trial as Optuna's object.
     """
 
-    def __init__(self, trial: Trial, space: Space) -> None:
-        self.values: Mapping[str, Any] = {axis.name: axis.dimension.suggest(trial, axis.name) for axis in space}
+    def __init__(self, trial: Trial, space: SearchSpace) -> None:
+        self.values: Mapping[str, Any] = _suggest(trial, space)
         self.number = trial.number
-        self.trial = trial
-        reported = trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values
-        self.part = max(reported, default=0)
-        self.score: float | None = reported.get(self.part)
-        # Whoever wrote the newest one down may have been killed before it could judge.
-        self.judged = {part: score for part, score in reported.items() if part < self.part}
+        self.optuna_trial = trial
+        stored = trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values
+        self.part = max(stored, default=0)
+        self.score: float | None = stored.get(self.part)
+        # A process may have been killed after it wrote the newest score, before it decided about pruning.
+        self.reported = {part: score for part, score in stored.items() if part < self.part}
 
 
 class Journal:
     """All trials of a search.
 
     Args:
-        path: The file; made if it is not there.
-        space: What is searched.
-        seed: Seed of what is drawn at random. Each trial has a generator of its own, made of this seed and its number,
-            so that it does not matter how many sessions there were before it.
-        prune: Whether trials are compared with others on the way.
+        path: The file; created if it does not exist.
+        space: The search space.
+        seed: Seed of the sampler. Each trial has its own generator, made of this seed and the trial's number, so that
+            interruptions do not change the sampled values.
+        prune: Whether bad trials are pruned.
     """
 
-    def __init__(self, path: Path, space: Space, *, seed: int, prune: bool) -> None:
+    def __init__(self, path: Path, space: SearchSpace, *, seed: int, prune: bool) -> None:
         logging.getLogger("optuna").setLevel(logging.WARNING)
         self._space = space
         self._seed = seed
@@ -78,67 +79,67 @@ class Journal:
             raise ValueError(f"{str(path)!r} is damaged, or no journal of Optuna: {error}") from error
 
     def __len__(self) -> int:
-        """Trials that were begun."""
+        """Number of begun trials."""
         return len(self._begun())
 
     def records(self) -> list[TrialRecord]:
-        """All trials that were begun, in order."""
+        """All begun trials, in order."""
         return [_record(trial) for trial in self._begun()]
 
-    def left_open(self) -> list[Proposal]:
-        """The trials that an earlier process began and did not end, those that failed among them."""
+    def unfinished(self) -> list[JournalTrial]:
+        """The trials that an earlier process began and did not end, including failed ones."""
         numbers = [trial.number for trial in self._begun() if trial.state == TrialState.RUNNING]
-        return [Proposal(Trial(self._study, self._id(number)), self._space) for number in numbers]
+        return [JournalTrial(Trial(self._study, self._id(number)), self._space) for number in numbers]
 
-    def begin(self) -> Proposal:
-        """A new trial, with the most promising values."""
+    def begin(self) -> JournalTrial:
+        """Begin a trial with the most promising values."""
         trials = self._study.get_trials(deepcopy=False)
         if not any(trial.state == TrialState.WAITING for trial in trials):
-            # Written down whole before the trial begins: one that is cut off while it does finds the same values.
-            self._study.enqueue_trial(self._drawn(trials) if trials else self._present())
-        return Proposal(self._study.ask(), self._space)
+            # All values are stored before the trial begins, so that an interruption does not change them.
+            self._study.enqueue_trial(self._sample_values(trials) if trials else self._default_values())
+        return JournalTrial(self._study.ask(), self._space)
 
-    def reports(self, proposal: Proposal, scores: Mapping[int, float]) -> bool:
-        """Write down the scores that are new, in order; whether the trial should be pruned, and then none after that.
+    def should_prune(self, trial: JournalTrial, scores: Mapping[int, float]) -> bool:
+        """Store new scores in order, until one of them prunes the trial; return whether one does.
 
-        A run that went back to its checkpoint lives through some parts again, with other scores: those are new too.
+        A run that was reset to its checkpoint passes some parts again, with other scores. Those are stored, too.
         """
         for part, score in scores.items():
-            if proposal.judged.get(part) == score:
+            if trial.reported.get(part) == score:
                 continue
-            self._overwrite(proposal, {part: score})
-            proposal.judged[part] = score
-            proposal.part, proposal.score = part, score
-            # Never the first: it shows what the search was worth.
-            if self._prune and proposal.number > 0 and falls_behind(part, score, self._finished()):
+            self._overwrite(trial, {part: score})
+            trial.reported[part] = score
+            trial.part, trial.score = part, score
+            # The first trial, with the default values, is never pruned: all others are compared with it.
+            if self._prune and trial.number > 0 and is_below_median(part, score, self._finished()):
                 return True
         return False
 
-    def complete(self, proposal: Proposal, score: float, parts: Mapping[int, float], *, steps: int) -> None:
-        """End a trial that has come to its end; later ones are compared with its `parts` as they are now."""
-        known = self._reported(proposal)
-        self._overwrite(proposal, {part: parts.get(part, math.nan) for part in sorted({*known, *parts})})
-        proposal.trial.set_user_attr(_STEPS, steps)
-        self._study.tell(proposal.trial, score, state=TrialState.COMPLETE)
+    def complete(self, trial: JournalTrial, score: float, parts: Mapping[int, float], *, steps: int) -> None:
+        """Complete a trial; later trials are compared with its final `parts`."""
+        known = self._reported(trial)
+        self._overwrite(trial, {part: parts.get(part, math.nan) for part in sorted({*known, *parts})})
+        trial.optuna_trial.set_user_attr(_STEPS, steps)
+        self._study.tell(trial.optuna_trial, score, state=TrialState.COMPLETE)
 
-    def prune(self, proposal: Proposal, *, steps: int) -> None:
-        """End a trial that does worse than others did; its newest score is the one that counts."""
-        assert proposal.score is not None
-        # Optuna takes the last one: an earlier session may have come further than this one.
-        later = [part for part in self._reported(proposal) if part > proposal.part]
-        self._overwrite(proposal, dict.fromkeys(later, proposal.score))
-        proposal.trial.set_user_attr(_STEPS, steps)
-        self._study.tell(proposal.trial, state=TrialState.PRUNED)
+    def prune(self, trial: JournalTrial, *, steps: int) -> None:
+        """Prune a trial; its score is the newest one."""
+        assert trial.score is not None
+        # Optuna takes the score of the last part, which an earlier session may have reported.
+        later = [part for part in self._reported(trial) if part > trial.part]
+        self._overwrite(trial, dict.fromkeys(later, trial.score))
+        trial.optuna_trial.set_user_attr(_STEPS, steps)
+        self._study.tell(trial.optuna_trial, state=TrialState.PRUNED)
 
-    def _reported(self, proposal: Proposal) -> Mapping[int, float]:
-        return self._storage.get_trial(self._id(proposal.number)).intermediate_values
+    def _reported(self, trial: JournalTrial) -> Mapping[int, float]:
+        return self._storage.get_trial(self._id(trial.number)).intermediate_values
 
-    def _overwrite(self, proposal: Proposal, scores: Mapping[int, float]) -> None:
-        """Set scores that differ; a trial itself can only report a part once."""
-        trial, known = self._id(proposal.number), self._reported(proposal)
+    def _overwrite(self, trial: JournalTrial, scores: Mapping[int, float]) -> None:
+        """Set scores that differ, in the storage: Optuna's trial can report each part only once."""
+        trial_id, known = self._id(trial.number), self._reported(trial)
         for part, score in scores.items():
             if known.get(part) != score:
-                self._storage.set_trial_intermediate_value(trial, part, score)
+                self._storage.set_trial_intermediate_value(trial_id, part, score)
 
     def _finished(self) -> list[Mapping[int, float]]:
         trials = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -151,61 +152,63 @@ class Journal:
     def _begun(self) -> list[FrozenTrial]:
         return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
 
-    def _present(self) -> dict[str, Any]:
-        """The values without a search, where they lie in the space: the best trial is then never worse than them."""
-        drawn = self._drawn([])
-        axes = [axis for axis in self._space if axis.dimension.holds(axis.parameter.present)]
-        return {**drawn, **{axis.name: axis.parameter.present for axis in axes}}
+    def _default_values(self) -> dict[str, Any]:
+        """The values of the first trial: defaults if the space contains them, so that the best trial is never worse."""
+        dimensions = [each for each in self._space if each.candidates.contains(each.parameter.default)]
+        return {**self._sample_values([]), **{each.name: each.parameter.default for each in dimensions}}
 
-    def _drawn(self, trials: Sequence[FrozenTrial]) -> dict[str, Any]:
-        """What comes after these trials; other values than theirs, which would be the same training again.
+    def _sample_values(self, trials: Sequence[FrozenTrial]) -> dict[str, Any]:
+        """Sample values that none of these trials has.
 
-        Drawn by a generator of its own, in a copy of the study that is thrown away.
+        Each trial has its own generator, in a temporary copy of the study.
         """
         tried = {_key(trial.params) for trial in trials}
         for attempt in count():
             seed = int(np.random.SeedSequence([self._seed, len(trials), attempt]).generate_state(1)[0])
             copy = optuna.create_study(direction="maximize", sampler=_sampler(seed, attempt))
             copy.add_trials(trials)
-            trial = copy.ask()
-            values = {axis.name: axis.dimension.suggest(trial, axis.name) for axis in self._space}
-            if attempt < PROPOSALS:
-                values = {axis.name: axis.dimension.rounded(values[axis.name]) for axis in self._space}
+            values = _suggest(copy.ask(), self._space)
+            if attempt < SAMPLER_ATTEMPTS:
+                values = {each.name: each.candidates.rounded(values[each.name]) for each in self._space}
             if _key(values) not in tried:
                 break
         return values
 
 
-class _NamedFile(JournalFileBackend):
-    """The file that the journal is appended to. What keeps it from being written names it."""
+class _JournalFile(JournalFileBackend):
+    """A journal file whose write errors name the file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), JournalFileOpenLock(str(path)))
         self._path = path
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        with naming(self._path):
+        with name_file_in_errors(self._path):
             super().append_logs(logs)
 
 
 def _open(path: Path) -> JournalStorage:
-    """The file, without what a process that was killed while writing leaves: the lock, and a line without its end."""
+    """Open the file, after removing the lock and the incomplete last line of a killed process."""
     Path(f"{path}.lock").unlink(missing_ok=True)
     with path.open("a+b") as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
-    return JournalStorage(_NamedFile(path))
+    return JournalStorage(_JournalFile(path))
+
+
+def _suggest(trial: Trial, space: SearchSpace) -> dict[str, Any]:
+    return {dimension.name: dimension.candidates.suggest(trial, dimension.name) for dimension in space}
 
 
 def _sampler(seed: int, attempt: int) -> BaseSampler:
-    """With the liar, trials that run at the same time keep apart, and the values of failed ones are avoided."""
-    if attempt < PROPOSALS:
+    """TPE; its constant liar separates simultaneous trials and avoids the values of failed ones."""
+    if attempt < SAMPLER_ATTEMPTS:
         return TPESampler(seed=seed, multivariate=True, constant_liar=True)
     return RandomSampler(seed=seed)
 
 
 def _key(values: Mapping[str, Any]) -> str:
-    """By what values are told apart: 1 and true are equal, and yet two choices."""
+    """A key of values in which 1 and True differ, although they are equal."""
     return repr(sorted(values.items()))
 
 

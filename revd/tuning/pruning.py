@@ -1,7 +1,7 @@
-"""When a trial is given up.
+"""The rule for pruning trials.
 
-Optuna's MedianPruner compares the best that a trial has ever reported. Scores of a trial with several seeds begin anew
-with each of them, so that the end of its first run would shield it for good; here its newest score counts.
+Optuna's MedianPruner compares the best score that a trial has reported. The scores of a trial with several seeds start
+over with each seed, so that a good end of its first run would protect it forever. Here the newest score is compared.
 """
 
 import math
@@ -10,21 +10,22 @@ from statistics import median
 
 from revd.episodes import PARTS
 
-#: Trials that have finished before one may be pruned, and parts of each of its runs that it may have for certain. A
-#: bonus pays late: an agent that explores more earns less at first.
-FIRST_TRIALS, FIRST_PARTS = 5, 3
+#: No trial is pruned before this many trials have finished.
+MIN_FINISHED_TRIALS = 5
+#: No trial is pruned in the first parts of a run, because an agent that explores more earns less at first.
+MIN_PARTS = 3
 
 
-def falls_behind(part: int, score: float, finished: Sequence[Mapping[int, float]]) -> bool:
-    """Whether a trial with this score after `part` does worse than the median of the finished ones did there.
+def is_below_median(part: int, score: float, finished: Sequence[Mapping[int, float]]) -> bool:
+    """Whether the score of a trial after `part` is below the median score of finished trials after that part.
 
     Args:
-        part: The part, numbered over all its runs as `trial_scores` does.
-        score: Its score after that part.
+        part: Number of the part over all its runs, as in `trial_scores`.
+        score: Score of the trial after that part.
         finished: The scores of finished trials by part.
     """
     part_of_run = (part - 1) % PARTS + 1
-    if part_of_run < FIRST_PARTS:
+    if part_of_run < MIN_PARTS:
         return False
     others = [value for scores in finished if math.isfinite(value := scores.get(part, math.nan))]
-    return len(others) >= FIRST_TRIALS and score < median(others)
+    return len(others) >= MIN_FINISHED_TRIALS and score < median(others)

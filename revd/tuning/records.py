@@ -1,4 +1,4 @@
-"""How trials stand, from the best to those that failed, and the file that says so."""
+"""Records of trials, their ranking, and the table of results."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from revd.storage.atomic import write_whole
 
 TrialState = Literal["running", "finished", "pruned", "failed"]
 _ORDER: tuple[TrialState, ...] = ("finished", "running", "pruned", "failed")
-COLUMNS = ("rank", "trial", "state", "score", "steps")
+RESULT_COLUMNS = ("rank", "trial", "state", "score", "steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +20,10 @@ class TrialRecord:
 
     Attributes:
         number: Its number, from 0.
-        state: What became of it.
+        state: Its state.
         values: Its parameters by name.
-        score: What it is worth; of one that is not finished, as far as it has come. None if nobody knows.
-        steps: Steps taken, over all its seeds.
+        score: Its score, so far if it has not finished; None without a score.
+        steps: Steps taken over all its seeds.
         error: Why it failed.
     """
 
@@ -35,39 +35,45 @@ class TrialRecord:
     error: str | None = None
 
 
-def ranked(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Finished ones first, the best of them first; the scores of others are of less training, and no match for them."""
-    return sorted(records, key=lambda one: (_ORDER.index(one.state), one.score is None, -(one.score or 0), one.number))
+def sort_trials(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Sort by state, then by score; finished trials come first, because other scores are of less training."""
+    return sorted(records, key=_sort_key)
 
 
 def rank(record: TrialRecord, records: Sequence[TrialRecord]) -> int | None:
-    """1 for the best score; trials with equal scores have equal ranks. None for one that is not finished."""
+    """Rank among finished trials: 1 for the best score, equal for equal scores; None for an unfinished trial."""
     if record.state != "finished" or record.score is None:
         return None
     return 1 + sum(score > record.score for score in _finished_scores(records))
 
 
-def best(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """The finished ones with the highest score; none if none has finished, or if there is no difference."""
-    return [] if all_tie(records) else [one for one in records if rank(one, records) == 1]
+def best_trials(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Finished trials with the highest score; empty if none has finished, or if several have equal scores."""
+    return [] if all_scores_equal(records) else [record for record in records if rank(record, records) == 1]
 
 
-def all_tie(records: Sequence[TrialRecord]) -> bool:
-    """Whether several trials have finished and all of them have the same score: none of them is the best."""
+def all_scores_equal(records: Sequence[TrialRecord]) -> bool:
+    """Whether several trials have finished, all with the same score, so that none is the best."""
     scores = _finished_scores(records)
     return len(scores) > 1 and len(set(scores)) == 1
 
 
 def write_results(path: Path, records: Sequence[TrialRecord], names: Sequence[str]) -> None:
-    """Replace the table of all trials, a CSV file with a column for each of the parameters `names`."""
+    """Write the table of all trials as CSV, with a column for each of the parameters `names`."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow([*COLUMNS, *names, "error"])
-    for one in ranked(records):
-        values = [one.values.get(name) for name in names]
-        rows.writerow([rank(one, records), one.number, one.state, one.score, one.steps, *values, one.error])
+    rows.writerow([*RESULT_COLUMNS, *names, "error"])
+    for record in sort_trials(records):
+        values = [record.values.get(name) for name in names]
+        rows.writerow(
+            [rank(record, records), record.number, record.state, record.score, record.steps, *values, record.error]
+        )
     write_whole(path, text.getvalue().encode())
 
 
+def _sort_key(record: TrialRecord) -> tuple[int, bool, float, int]:
+    return _ORDER.index(record.state), record.score is None, -(record.score or 0), record.number
+
+
 def _finished_scores(records: Sequence[TrialRecord]) -> list[float]:
-    return [one.score for one in records if one.state == "finished" and one.score is not None]
+    return [record.score for record in records if record.state == "finished" and record.score is not None]

@@ -1,7 +1,7 @@
-"""How good a run is by the task's own return, and how good it was after each tenth of its steps.
+"""Scores of runs and trials after each tenth of their steps, by the task's own return.
 
-What a tenth is worth says `revd.episodes`. It is fixed once the run is past it, so that it does not matter when one
-looks.
+`revd.episodes` defines the return of a tenth. It no longer changes once the run has passed the tenth, so it does not
+matter when it is read.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from revd.tuning.config import Metric
 
 
 def run_scores(directory: RunDirectory, steps: int, metric: Metric) -> list[float | None]:
-    """The score of a run of `steps` after each part that it is past; None before its first episode has ended."""
-    # Asked before and after: episodes that ended within the steps of both answers are in the file for certain, even if
-    # a new session takes the file back to its checkpoint just now.
+    """The score of a run of `steps` after each part that it has passed; None before the end of its first episode."""
+    # The status is read before and after the episodes. Episodes within the steps of both are in the file for certain,
+    # even if a new session resets it to a checkpoint in between.
     before = _reached(directory)
     returns = part_returns(_episodes(directory), steps)
-    past = parts_past(min(before, _reached(directory)), steps)
-    return returns[:past] if metric == "final" else _running_means(returns[:past])
+    passed = passed_parts(min(before, _reached(directory)), steps)
+    return returns[:passed] if metric == "final" else _running_means(returns[:passed])
 
 
-def parts_past(reached: int, steps: int) -> int:
-    """How many parts a run of `steps` is past."""
+def passed_parts(reached: int, steps: int) -> int:
+    """The number of parts that a run of `steps` has passed."""
     return min(reached * PARTS // steps, PARTS)
 
 
 def trial_scores(runs: Sequence[Sequence[float | None]]) -> dict[int, float]:
-    """The score of a trial after each of its parts, numbered from 1, from those of its runs.
+    """The score of a trial after each of its parts, numbered from 1, from the scores of its runs.
 
-    First come the parts of its first run, then those of the first two in the mean, and so on: it can be judged before
-    its last run has begun, and trials are compared over equal seeds and equal steps, whatever runs at the same time. A
-    part waits for those before it; one in which some run has seen no episode end has no score.
+    First come the parts of the first run, then the means over the first two runs, and so on. So a trial can be pruned
+    before its last run has begun, and trials are compared over equal seeds and equal steps. A part has to wait for the
+    parts before it, and has no score if no episode has ended in one of the runs.
     """
     scores: dict[int, float] = {}
     for count in range(1, len(runs) + 1):
@@ -48,7 +48,7 @@ def trial_scores(runs: Sequence[Sequence[float | None]]) -> dict[int, float]:
 
 
 def _running_means(returns: Sequence[float | None]) -> list[float | None]:
-    """The area under the curve so far, as its mean height."""
+    """Means over the parts so far."""
     known = [value for value in returns if value is not None]
     missing = len(returns) - len(known)
     return [None] * missing + [fmean(known[: count + 1]) for count in range(len(known))]
@@ -60,7 +60,7 @@ def _reached(directory: RunDirectory) -> int:
 
 
 def _episodes(directory: RunDirectory) -> Episodes:
-    """All episodes of good rows; none where the file is no table of them, which leaves the trial without a score."""
+    """All valid episodes; none if the file is not a table of episodes, so that the trial has no score."""
     try:
         return read_episodes(directory.episodes).episodes
     except ValueError:

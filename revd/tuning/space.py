@@ -1,4 +1,4 @@
-"""What values a parameter may take in a search, as words of the command line and as questions to Optuna."""
+"""Candidate values of a searched parameter: parsing, sampling with Optuna, and formatting."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 LOG = "log"
+#: Significant digits of sampled values.
 DIGITS = 4
-#: Beyond this, floats have no room for the digits of integers.
-LARGEST = 1e15
+#: Up to this number, floats represent integers exactly.
+MAX_NUMBER = 1e15
 
-#: Where to search a parameter that is only named. Of the weight, four decades: the right one differs that much between
-#: tasks, because neither their rewards nor the bonus have a common scale.
-USUAL: Mapping[str, str] = {
+#: Values of a parameter that is named without any. The weight has four decades, because the best one depends on the
+#: scales of the task's rewards and of the bonus, which differ that much between tasks.
+DEFAULT_VALUES: Mapping[str, str] = {
     "weight": "0.001:10:log",
     "decay": "1e-6:0.01:log",
     "extrinsic_weight": "0.1:10:log",
@@ -42,13 +43,13 @@ USUAL: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Range:
-    """All numbers from `low` to `high`; the whole ones only, if both are integers.
+class NumberRange:
+    """All numbers from `low` to `high`; only the integers among them if both are integers.
 
     Attributes:
-        low: The smallest.
-        high: The greatest.
-        log: Whether every decade is searched alike.
+        low: The smallest number.
+        high: The greatest number.
+        log: Whether numbers are sampled on a logarithmic scale.
     """
 
     low: float
@@ -59,31 +60,31 @@ class Range:
         if not self.low < self.high:
             raise ValueError(f"a range must go from a number to a greater one, got {self}")
         if self.log and self.low <= 0:
-            raise ValueError(f"a range over decades must lie above 0, got {self}")
+            raise ValueError(f"a logarithmic range must lie above 0, got {self}")
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """Both ends: if they are valid for a parameter, what lies between them is."""
+    def values_to_check(self) -> tuple[float, float]:
+        """Both ends: if they are valid for a parameter, so are the numbers between them."""
         return self.low, self.high
 
     @property
     def points(self) -> float:
-        """How many values there are."""
+        """Number of values."""
         return self.high - self.low + 1 if isinstance(self.low, int) else math.inf
 
-    def holds(self, value: object) -> bool:
-        """Whether a search could come to this value."""
+    def contains(self, value: object) -> bool:
+        """Whether this value can be sampled."""
         fits = isinstance(value, int if isinstance(self.low, int) else int | float) and not isinstance(value, bool)
         return fits and self.low <= value <= self.high  # type: ignore[operator]
 
     def suggest(self, trial: Trial, name: str) -> Any:
-        """The value of a trial."""
+        """Sample the value of a trial."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             return trial.suggest_int(name, self.low, self.high, log=self.log)
         return trial.suggest_float(name, self.low, self.high, log=self.log)
 
     def rounded(self, value: Any) -> Any:
-        """A value with as many digits as matter, to be read, copied and compared."""
+        """Round a value to `DIGITS` significant digits, within the range."""
         return value if isinstance(value, int) else min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
     def __str__(self) -> str:
@@ -91,38 +92,38 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Choices:
-    """Some values, between which there is no order.
+class ValueList:
+    """A list of values without an order.
 
     Attributes:
-        values: The values: numbers, truth values, text or None.
+        values: Numbers, booleans, text or None.
     """
 
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
         if len(set(map(repr, self.values))) < max(len(self.values), 2):
-            raise ValueError(f"choices must be at least two different values, got {self}")
+            raise ValueError(f"a list must have at least two different values, got {self}")
         for value in self.values:
             if isinstance(value, list | dict) or (isinstance(value, float) and not math.isfinite(value)):
-                raise ValueError(f"a choice must be a finite number, true, false, null or text, got {value!r}")
+                raise ValueError(f"a value must be a finite number, true, false, null or text, got {value!r}")
 
     @property
-    def ends(self) -> tuple[Any, ...]:
-        """All of them: the one says nothing about the other."""
+    def values_to_check(self) -> tuple[Any, ...]:
+        """All values, because each must be checked."""
         return self.values
 
     @property
     def points(self) -> float:
-        """How many there are."""
+        """Number of values."""
         return len(self.values)
 
-    def holds(self, value: object) -> bool:
-        """Whether it is one of them."""
+    def contains(self, value: object) -> bool:
+        """Whether this value is in the list."""
         return value in self.values
 
     def suggest(self, trial: Trial, name: str) -> Any:
-        """The value of a trial."""
+        """Sample the value of a trial."""
         return trial.suggest_categorical(name, self.values)
 
     def rounded(self, value: Any) -> Any:
@@ -130,47 +131,47 @@ class Choices:
         return value
 
     def __str__(self) -> str:
-        return ",".join(written(value) for value in self.values)
+        return ",".join(format_value(value) for value in self.values)
 
 
-Dimension = Range | Choices
+ValueSet = NumberRange | ValueList
 
 
-def written(value: Any) -> str:
-    """A value as one writes it on the command line."""
+def format_value(value: Any) -> str:
+    """Format a value for the command line."""
     return Parameters(value=value).words()[0].partition("=")[2]
 
 
-def parse_dimension(text: str, *, like: object) -> Dimension:
-    """`LOW:HIGH`, `LOW:HIGH:log` or `A,B,C`, for a parameter whose present value is `like`.
+def parse_values(text: str, *, like: object) -> ValueSet:
+    """Parse `LOW:HIGH`, `LOW:HIGH:log` or `A,B,C`, for a parameter whose default is `like`.
 
-    Of a parameter that is a float, `0:1` means all numbers between; of one that is an integer, only whole ones.
+    For a float parameter, `0:1` means all numbers in between; for an integer parameter, only integers.
     """
     if "," in text:
-        return Choices(tuple(_value(part, like) for part in text.split(",")))
+        return ValueList(tuple(_value(part, like) for part in text.split(",")))
     if isinstance(like, bool | str):
-        raise ValueError(f"expected A,B,C, since the present value {like!r} is no number, got {text!r}")
+        raise ValueError(f"expected A,B,C, because the default {like!r} is not a number, got {text!r}")
     low, colon, rest = text.partition(":")
     high, _, scale = rest.partition(":")
     if not colon or scale not in ("", LOG):
         raise ValueError(f"expected LOW:HIGH, LOW:HIGH:log or A,B,C, got {text!r}")
-    ends = _number(low, like), _number(high, like)
-    whole = all(isinstance(end, int) for end in ends)
+    bounds = _number(low, like), _number(high, like)
+    whole = all(isinstance(bound, int) for bound in bounds)
     if isinstance(like, int) and not whole:
-        raise ValueError(f"expected integers, as the present value {like} is one, got {text!r}")
+        raise ValueError(f"expected integers, because the default {like} is one, got {text!r}")
     if isinstance(like, float) or not whole:
-        ends = float(ends[0]), float(ends[1])
-    return Range(*ends, log=scale == LOG)
+        bounds = float(bounds[0]), float(bounds[1])
+    return NumberRange(*bounds, log=scale == LOG)
 
 
 def _number(text: str, like: object) -> float:
     value = _value(text, like)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise ValueError(f"the ends of a range must be numbers, not beyond {LARGEST:g}, got {text!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
+        raise ValueError(f"the bounds of a range must be numbers, not beyond {MAX_NUMBER:g}, got {text!r}")
     return value
 
 
 def _value(text: str, like: object) -> Any:
     value = Parameters.parse([f"value={text}"])["value"]
-    count = type(like) is int and isinstance(value, float) and value.is_integer()
-    return int(value) if count else value
+    is_count = type(like) is int and isinstance(value, float) and value.is_integer()
+    return int(value) if is_count else value

@@ -5,6 +5,7 @@ import json
 import numpy as np
 from matplotlib.legend import Legend
 
+from revd.analysis.reading.runs import load_runs
 from revd.episodes import Episodes
 
 ORIGIN = {
@@ -48,6 +49,12 @@ def write_run(
     lines = [f"{spacing * (index + 1)},{value},{spacing},0" for index, value in enumerate(returns)]
     (directory / "episodes.csv").write_text("\n".join(["steps,return,length,env", *lines]) + "\n")
     return directory
+
+
+def make_runs(folder, *runs):
+    for index, run in enumerate(runs):
+        write_run(folder / str(index), **run)
+    return load_runs(folder)
 
 
 def write_suite(folder, tasks, methods, *, seeds=3, steps=100_000, episodes=400, **settings):

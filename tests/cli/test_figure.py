@@ -116,7 +116,7 @@ def test_damaged_runs_are_told(capsys, monkeypatch):
     with Path("runs/a2/episodes.csv").open("a") as file:
         file.write("oops\n")
     cli.main(["report", "runs"])
-    wrong = "episodes.csv: line 22 is no row of 4 values"
+    wrong = "episodes.csv: line 22 is not a row of 4 values"
     assert f"\nleft out: 'runs/a2' is damaged: {wrong}\n" in capsys.readouterr().out
     page = Path("report.md").read_text()
     assert "2 runs, 2 of them finished, 1 damaged: 1 task, 1 method." in page

@@ -4,6 +4,7 @@ from revd import cli
 from revd.cli.suite import parse_shard
 from revd.runs.directory import Status
 from revd.suites.scheduler import Run
+from tests.support.bullet import needs_pybullet
 
 
 @pytest.fixture(autouse=True)
@@ -140,12 +141,9 @@ def test_wrong_shards(text):
 
 
 def test_tasks_are_listed_with_their_spaces(capsys, monkeypatch):
-    monkeypatch.setattr("revd.cli.tasks.installed", lambda task: task.extra != "minigrid")
+    monkeypatch.setattr("revd.cli.tasks.installed", lambda task: task.extra not in ("minigrid", "bullet"))
     cli.main(["tasks"])
     text = capsys.readouterr().out
-    (hopper,) = [line for line in text.splitlines() if "bullet/hopper" in line]
-    assert "Box(15,)" in hopper
-    assert "Box(3,)" in hopper
     (assault,) = [line for line in text.splitlines() if "atari/assault" in line]
     assert "Box(4, 84, 84)" in assault
     assert "Discrete(7)" in assault
@@ -156,3 +154,11 @@ def test_tasks_are_listed_with_their_spaces(capsys, monkeypatch):
     narrow = capsys.readouterr().out
     assert "Box(4, 84, 84)" in narrow, "spaces are whole, lines about tasks are left out"
     assert "Shoot" not in narrow
+
+
+@needs_pybullet
+def test_continuous_actions_are_listed_with_their_shape(capsys):
+    cli.main(["tasks"])
+    (hopper,) = [line for line in capsys.readouterr().out.splitlines() if "bullet/hopper" in line]
+    assert "Box(15,)" in hopper
+    assert "Box(3,)" in hopper

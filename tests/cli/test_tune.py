@@ -7,7 +7,7 @@ from rich.console import Console
 from revd import cli
 from revd.runs.config import TrainConfig
 from revd.tuning.config import TuneConfig
-from revd.tuning.display import trial_line, trials_table, watching_trials
+from revd.tuning.display import trial_display, trial_line, trials_table
 from revd.tuning.parameters import make_space
 from revd.tuning.records import TrialRecord
 from tests.support.fake_runs import FakeBackend
@@ -18,7 +18,7 @@ CART_POLE = ["tune", "--task", "CartPole-v1", "--n-envs", "2"]
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("RESULT_COLUMNS", "120")
     return tmp_path
 
 
@@ -33,8 +33,8 @@ def test_a_dry_run_shows_the_space_and_starts_nothing(capsys, tmp_path):
     counts = ["--trials", "7", "--seeds", "3", "--steps", "1e5"]
     cli.main([*CART_POLE, "--search", "weight=0.01:1:log", "k=3,5", *counts, "--dry-run"])
     text = capsys.readouterr().out
-    assert "│ weight    │ 0.01:1.0:log │ 0.1 │" in text
-    assert "│ k         │ 3,5          │ 3   │" in text
+    assert "│ weight    │ 0.01:1.0:log │ 0.1     │" in text
+    assert "│ k         │ 3,5          │ 3       │" in text
     assert "7 trials of PPO+REVD on CartPole-v1, 21 runs of 100,000 steps in all" in text
     assert text.endswith("into runs/CartPole-v1/tune-ppo-revd\nNothing was started.\n")
     assert not list(tmp_path.iterdir())
@@ -100,7 +100,7 @@ def test_a_search_that_breaks_off_shows_how_far_it_was(capsys, backend):
         cli.main([*CART_POLE, "--trials", "9", "--jobs", "9", "--retries", "0", "--output", "here"])
     assert error.value.code == 1
     text = capsys.readouterr()
-    assert text.err.startswith("revd: 5 trials failed one after the other, the last one: environment 0 broke;")
+    assert text.err.startswith("revd: 5 consecutive trials failed, the last one: environment 0 broke;")
     assert text.out.count("│ failed: environment 0 broke") == 9
     assert "9 trials failed (see here/trials/*/*/log.txt); the same command goes on with them" in text.out
 
@@ -115,7 +115,7 @@ def test_a_full_disk_is_no_wrong_use(capsys, backend, monkeypatch):
     assert code == 1
     assert said == (
         "revd: the disk of 'here' is full: [Errno 28] No space left on device: 'here/study.journal'; "
-        "once there is room, the same command goes on\n"
+        "free some space, then run the same command to resume\n"
     )
 
 
@@ -140,7 +140,7 @@ def test_of_several_seeds_the_best_command_has_the_first(capsys, backend):
     [
         (["--search", "wight"], "unknown parameter to search 'wight'; did you mean 'weight'"),
         (["--trials", "0"], "trials must be at least 1, got 0"),
-        (["--search", "k=3,5"], "trials must be at most 2, the points of the space, got 20"),
+        (["--search", "k=3,5"], "trials must be at most 2, the number of points in the space, got 20"),
         (["--jobs", "-1"], "jobs must be at least 0, which is one for each core, got -1"),
         (["--cpus-per-run", "2"], "are for launcher 'ray'"),
         (["--preset", "paper"], "preset 'paper' covers the tasks"),
@@ -166,8 +166,8 @@ def test_presets_are_searched_around(capsys):
         ["tune", "--task", "atari/space-invaders", "--preset", "paper", "--search", "k", "n_steps=64,512", "--dry-run"]
     )
     text = capsys.readouterr().out
-    assert "│ k         │ 1:15:log │ 5   │" in text
-    assert "│ n_steps   │ 64,512   │ 256 │" in text
+    assert "│ k         │ 1:15:log │ 5       │" in text
+    assert "│ n_steps   │ 64,512   │ 256     │" in text
     assert "20 runs of 10,000,000 steps" in text
 
 
@@ -187,7 +187,7 @@ def records(*states):
 def written(*, terminal, shown):
     console = Console(force_terminal=terminal, width=100, record=True)
     config = TuneConfig(training=TrainConfig(task="CartPole-v1"), space=(), trials=40)
-    with watching_trials(console, config) as watch:
+    with trial_display(console, config) as watch:
         for look in shown:
             watch(look)
     return console.export_text()

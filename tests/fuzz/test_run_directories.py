@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from revd import cli
-from revd.analysis.reading.runs import collect_runs, load_run
+from revd.analysis.reading.runs import find_runs, load_run
 from revd.runs.config import Parameters, TrainConfig
 from revd.runs.directory import RunDirectory
 from revd.runs.lease import lease
@@ -101,7 +101,7 @@ def test_any_file_of_a_run(run: Path, data: Any, name: str) -> None:
         with only(ValueError):
             load_run(run)
         with only(ValueError):
-            collect_runs([run])
+            find_runs([run])
         page = run.parent / "page.md"
         with patch("revd.analysis.writing.figure_files.save_figure", fake_save):
             code, errors = said("report", str(run), "--output", str(page))

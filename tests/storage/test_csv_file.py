@@ -71,7 +71,7 @@ def test_damage_before_the_limit_is_named_with_its_line(tmp_path, damage):
     path = tmp_path / "a.csv"
     path.write_bytes(b"steps,b\n1,2\n" + damage + b"\n3,4\n")
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"a\.csv is damaged: line 3 is no row of 2 values"):
+    with pytest.raises(ValueError, match=r"a\.csv is damaged: line 3 is not a row of 2 values"):
         CsvFile(path, until=Limit("steps", 5))
     assert path.read_bytes() == before
 

@@ -30,8 +30,7 @@ from revd.fast import clipped_adam, discrete_ppo
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.losses import PPOObjective
 from revd.fast.optimizers import CapturableMode
-from revd.functional.search import triton_kernels, triton_search
-from revd.functional.search.reference_set import Target
+from revd.functional.search import ReferenceSet, triton_kernels, triton_search
 
 
 class OnGpu(torch.Tensor):
@@ -42,7 +41,7 @@ class OnGpu(torch.Tensor):
 
 def main() -> None:
     with compiling_for(int(sys.argv[1])) as compiled:
-        triton_kernels.nothing[(1,)](torch.zeros(1))
+        triton_kernels.write_zero[(1,)](torch.zeros(1))
         search()
         loss()
         adam()
@@ -69,8 +68,12 @@ def search() -> None:
     for d, k in ((64, 3), (128, 5), (512, triton_search.LARGEST_K)):
         points = torch.zeros(2, 256, d).as_subclass(OnGpu)
         visible = torch.full((2, 256), 200)
-        triton_search.search(points, [Target(points, within=True), Target(points)], k)
-        triton_search.search(points, [Target(points, visible, own=torch.zeros(2, 256)), Target(points, visible)], k)
+        triton_search.search_counting_unproven(
+            points, [ReferenceSet(points, same_points=True), ReferenceSet(points)], k
+        )
+        triton_search.search_counting_unproven(
+            points, [ReferenceSet(points, visible, own=torch.zeros(2, 256)), ReferenceSet(points, visible)], k
+        )
 
 
 def loss() -> None:

@@ -11,11 +11,11 @@ from revd.tuning.config import TuneConfig
 from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space
 from revd.tuning.scores import run_scores
-from revd.tuning.trial import OpenTrial
+from revd.tuning.trial import RunningTrial
 from tests.support.fake_runs import FakeBackend
 from tests.support.fake_searches import TRAINING, earns, run, search
 
-#: More than the ten that the sampler draws without looking at any.
+#: More than the ten trials that the sampler draws at random.
 MANY = 14
 
 
@@ -26,7 +26,7 @@ def values(records):
 def test_trials_are_runs_and_the_best_is_found(tmp_path):
     records = run(search(tmp_path, trials=20))
     assert [one.number for one in records] == list(range(20))
-    assert records[0].values == {"weight": 0.1, "k": 3}, "the values without a search come first"
+    assert records[0].values == {"weight": 0.1, "k": 3}, "the default values come first"
     finished = [one for one in records if one.state == "finished"]
     assert all(one.score == pytest.approx(10 - 5 * abs(math.log10(one.values["weight"]))) for one in finished)
     assert max(finished, key=lambda one: one.score).score > 9
@@ -44,7 +44,7 @@ def test_equal_searches_are_equal(tmp_path):
 
 
 @pytest.mark.parametrize("looks", [0, 1, 4, 11, 23])
-def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(tmp_path, looks):
+def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path, looks):
     whole = run(search(tmp_path / "whole", trials=MANY), parts=5)
     config, backend = search(tmp_path / "cut", trials=MANY), FakeBackend(earns)
     assert run(config, backend=backend, looks=looks, parts=5) is None
@@ -75,7 +75,7 @@ def parts_in_runs(path, number):
     return dict(enumerate(scores, 1))
 
 
-def test_parts_that_were_lived_through_again_are_those_of_the_journal(tmp_path):
+def test_parts_that_were_repeated_replace_those_in_the_journal(tmp_path):
     config = search(tmp_path, trials=1)
     assert run(config, backend=FakeBackend(earns, checkpoints=4), looks=7) is None
     before = parts_in_runs(tmp_path, 0)
@@ -89,16 +89,16 @@ def test_parts_that_were_lived_through_again_are_those_of_the_journal(tmp_path):
     assert parts_in_journal(tmp_path) == [now]
 
 
-def test_a_run_that_goes_back_between_two_looks_is_told_as_it_ended(tmp_path, monkeypatch):
+def test_a_run_that_is_reset_between_two_looks_has_its_final_scores(tmp_path, monkeypatch):
     config, backend = search(tmp_path, trials=1), FakeBackend(earns, at_once=True)
-    monkeypatch.setattr(OpenTrial, "_new_scores", lambda trial, statuses: {1: -1.0, 2: -2.0})
+    monkeypatch.setattr(RunningTrial, "_new_scores", lambda trial, statuses: {1: -1.0, 2: -2.0})
     run(config, backend=backend)
     now = parts_in_runs(tmp_path, 0)
     del now[10]
     assert parts_in_journal(tmp_path) == [now]
 
 
-def test_a_trial_that_is_pruned_after_going_back_has_the_score_of_then(tmp_path):
+def test_a_trial_that_is_pruned_after_a_reset_has_its_newest_score(tmp_path):
     config = search(tmp_path, trials=6)
     run(replace(config, trials=5), parts=10)
     assert run(config, backend=FakeBackend(lambda config, part: 100.0, checkpoints=4), looks=7) is None
@@ -113,7 +113,7 @@ def test_no_trial_is_made_twice(tmp_path, words):
     assert len({str(one.values) for one in records}) == 8
 
 
-def test_finished_trials_stay_and_more_go_on(tmp_path):
+def test_finished_trials_stay_and_more_can_be_added(tmp_path):
     first = run(search(tmp_path, trials=3))
     backend = FakeBackend(earns)
     assert run(search(tmp_path, trials=3), backend=backend) == first
@@ -179,29 +179,31 @@ def test_another_search_is_refused_with_what_differs(tmp_path):
         assert difference in str(error.value)
 
 
-def test_how_a_search_runs_may_change(tmp_path):
+def test_options_of_the_execution_may_change(tmp_path):
     run(search(tmp_path, trials=1))
     config = search(tmp_path, trials=2, jobs=2, prune=False, retries=0)
     assert len(run(replace(config, training=replace(config.training, device="cpu", checkpoint_every=5)))) == 2
 
 
-def test_places_where_no_search_can_be(tmp_path):
+def test_directories_that_cannot_hold_a_search(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError, match="is a file; it must be a directory"):
         run(search(tmp_path / "file"))
     RunDirectory(tmp_path / "run").start(TRAINING, resolved={}, steps=0)
-    with pytest.raises(FileExistsError, match="holds a run, and no search"):
+    with pytest.raises(FileExistsError, match="holds a run, not a search"):
         run(search(tmp_path / "run"))
     for content in ("{", "[]", json.dumps({"training": {"task": "x"}})):
         (tmp_path / "study.json").write_text(content)
-        with pytest.raises(ValueError, match=r"study\.json' is damaged or describes no search"):
+        with pytest.raises(ValueError, match=r"study\.json' is damaged or does not describe a search"):
             run(search(tmp_path))
 
 
 def test_a_journal_without_its_description_is_refused(tmp_path):
     run(search(tmp_path, trials=1))
     (tmp_path / "study.json").unlink()
-    with pytest.raises(FileExistsError, match=r"study\.journal' holds trials, but study\.json beside it, .* is gone"):
+    with pytest.raises(
+        FileExistsError, match=r"study\.journal' holds trials, but study\.json beside it, .* is missing"
+    ):
         run(search(tmp_path, trials=1))
 
 
@@ -233,7 +235,7 @@ def test_links_do_not_lead_runs_elsewhere(tmp_path):
     assert not (tmp_path / "victim").exists()
 
 
-def test_trials_of_a_lost_journal_are_not_taken_for_others(tmp_path):
+def test_trials_of_a_lost_journal_are_not_reused(tmp_path):
     run(search(tmp_path, trials=2))
     (tmp_path / "study.journal").unlink()
     other = replace(RunDirectory(tmp_path / "trials/0001/seed0").read_config(), weight=0.5)
@@ -242,7 +244,7 @@ def test_trials_of_a_lost_journal_are_not_taken_for_others(tmp_path):
         run(search(tmp_path, trials=2))
 
 
-def test_leftovers_are_cleared_away(tmp_path):
+def test_unfinished_files_are_removed(tmp_path):
     (tmp_path / ".123.results.csv").touch()
     run(search(tmp_path, trials=1))
     assert not (tmp_path / ".123.results.csv").exists()

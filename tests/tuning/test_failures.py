@@ -1,4 +1,4 @@
-"""Trials that fail, searches that break off, and the same command after that."""
+"""Failed trials, failed searches, and resuming them."""
 
 import errno
 import json
@@ -10,7 +10,7 @@ import pytest
 from revd.runs.directory import RunDirectory
 from revd.suites.backends.local import WORKER
 from revd.tuning import driver
-from revd.tuning.driver import FAILURES_IN_A_ROW, SearchFailedError, tune
+from revd.tuning.driver import MAX_CONSECUTIVE_FAILURES, SearchFailedError, tune
 from tests.support.fake_runs import FakeBackend
 from tests.support.fake_searches import earns, run, search
 
@@ -33,7 +33,7 @@ def failing(config, backend):
     return error.value
 
 
-def test_a_failing_trial_leaves_the_others_alone(tmp_path):
+def test_a_failing_trial_does_not_affect_the_others(tmp_path):
     def breaks(config):
         return "environment 1 broke" if config.weight > 1 else None
 
@@ -48,11 +48,13 @@ def test_a_failing_trial_leaves_the_others_alone(tmp_path):
     assert ",failed," in (tmp_path / "results.csv").read_text()
 
 
-def test_one_failure_after_the_other_ends_the_search(tmp_path):
+def test_consecutive_failures_end_the_search(tmp_path):
     backend = FakeBackend(earns, breaks=lambda config: "the disk is full")
-    with pytest.raises(SearchFailedError, match=f"{FAILURES_IN_A_ROW} trials failed .* the disk is full; once the"):
+    with pytest.raises(
+        SearchFailedError, match=f"{MAX_CONSECUTIVE_FAILURES} consecutive trials failed.* the disk is full; fix"
+    ):
         run(search(tmp_path, trials=100, retries=0), backend=backend)
-    assert len(backend.started) == FAILURES_IN_A_ROW
+    assert len(backend.started) == MAX_CONSECUTIVE_FAILURES
     assert len(run(search(tmp_path, trials=7))) == 7
 
 
@@ -67,7 +69,7 @@ def test_runs_that_cannot_be_started_fail(tmp_path):
 
 def test_without_an_episode_there_is_no_score(tmp_path):
     (record,) = run(search(tmp_path, trials=1), backend=FakeBackend(lambda config, part: None))
-    assert record.error == "no episode ended within 1,000 steps; it takes more --steps"
+    assert record.error == "no episode ended within 1,000 steps; use more --steps"
 
 
 def test_a_run_that_was_interrupted_by_others_has_failed(tmp_path):
@@ -81,7 +83,7 @@ def test_a_run_that_was_interrupted_by_others_has_failed(tmp_path):
     assert (record.state, record.error) == ("failed", "it was interrupted")
 
 
-def test_the_same_command_takes_failed_trials_up_again(tmp_path):
+def test_the_same_command_resumes_failed_trials(tmp_path):
     config = search(tmp_path, trials=4)
     failed = run(config, backend=FakeBackend(earns, breaks=broken))
     assert [(one.state, one.steps) for one in failed] == [("failed", 300)] * 4
@@ -91,7 +93,7 @@ def test_the_same_command_takes_failed_trials_up_again(tmp_path):
     assert begun(backend) == [0, 1, 2, 3]
     for one in range(4):
         sessions = json.loads(RunDirectory(tmp_path / f"trials/{one:04d}/seed0").run.read_text())["resumed"]
-        assert sessions[-1]["steps"] == 300, "it goes on from its checkpoint"
+        assert sessions[-1]["steps"] == 300, "it resumes from its checkpoint"
     assert ",failed," not in (tmp_path / "results.csv").read_text()
 
 
@@ -100,7 +102,7 @@ def test_repeats_begin_no_new_trials_while_all_fail(tmp_path):
     for _ in range(3):
         backend = FakeBackend(earns, breaks=broken)
         error = failing(config, backend)
-        assert begun(backend) == [one.number for one in error.records] == list(range(FAILURES_IN_A_ROW))
+        assert begun(backend) == [one.number for one in error.records] == list(range(MAX_CONSECUTIVE_FAILURES))
         assert {one.state for one in error.records} == {"failed"}
 
 
@@ -112,11 +114,11 @@ def test_a_cause_that_came_later_costs_a_repeat_one_new_trial(tmp_path):
         assert max(begun(backend)) == last
 
 
-def test_values_that_never_work_do_not_keep_a_search_from_going_on(tmp_path):
+def test_values_that_never_work_do_not_stop_a_search(tmp_path):
     def breaks(config):
         return "it has diverged" if number(config) % 2 else None
 
-    config = search(tmp_path, trials=2 * FAILURES_IN_A_ROW, retries=0, prune=False)
+    config = search(tmp_path, trials=2 * MAX_CONSECUTIVE_FAILURES, retries=0, prune=False)
     run(config, backend=FakeBackend(earns, breaks=breaks))
     backend = FakeBackend(earns, breaks=breaks)
     records = run(replace(config, trials=config.trials + 2), backend=backend)
@@ -125,7 +127,7 @@ def test_values_that_never_work_do_not_keep_a_search_from_going_on(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["study.json", "study.journal", "results.csv"])
-def test_a_full_disk_names_the_file_and_the_same_command_goes_on(tmp_path, monkeypatch, name):
+def test_a_full_disk_names_the_file_and_the_same_command_resumes(tmp_path, monkeypatch, name):
     def fsync(descriptor):
         if os.readlink(f"/proc/self/fd/{descriptor}").endswith(name):
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -133,13 +135,13 @@ def test_a_full_disk_names_the_file_and_the_same_command_goes_on(tmp_path, monke
     backend = FakeBackend(earns, at_once=True)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
-        with pytest.raises(SearchFailedError, match=rf"is full: .*{tmp_path / name}'; .* the same command goes on"):
+        with pytest.raises(SearchFailedError, match=rf"is full: .*{tmp_path / name}'; .* the same command to resume"):
             tune(search(tmp_path), watch=lambda records: None, backend=backend, interval=0)
     assert not backend.running
     assert len(run(search(tmp_path))) == 8
 
 
-def test_other_trouble_with_files_is_what_it_is(tmp_path, monkeypatch):
+def test_other_file_errors_are_raised(tmp_path, monkeypatch):
     def write_results(*arguments):
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -148,7 +150,7 @@ def test_other_trouble_with_files_is_what_it_is(tmp_path, monkeypatch):
         run(search(tmp_path))
 
 
-def test_workers_wait_for_those_of_a_killed_driver(tmp_path, monkeypatch):
+def test_workers_wait_for_the_workers_of_a_killed_driver(tmp_path, monkeypatch):
     commands = []
 
     class Recording:

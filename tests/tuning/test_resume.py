@@ -31,8 +31,8 @@ def arguments(output):
     )
 
 
-def test_a_search_whose_driver_is_killed_goes_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+def test_a_search_whose_driver_was_killed_is_resumed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("RESULT_COLUMNS", "120")
     process = subprocess.Popen([sys.executable, "-P", "-m", "revd", *arguments(tmp_path)], stdout=subprocess.DEVNULL)
     with ended(process) as orphans:
         until(lambda: list(tmp_path.glob("trials/*/seed0/checkpoints/steps-*")), process=process, seconds=120)
@@ -48,7 +48,7 @@ def test_a_search_whose_driver_is_killed_goes_on(tmp_path, capsys, monkeypatch):
     assert [run.path.parent.name for run in runs] == ["0000", "0001", "0002"]
     assert all(run.is_finished(1500) for run in runs)
     resumed = [json.loads(run.run.read_text()).get("resumed", []) for run in runs]
-    assert any(session["steps"] > 0 for sessions in resumed for session in sessions), "it began no training anew"
+    assert any(session["steps"] > 0 for sessions in resumed for session in sessions), "no training started over"
     with (tmp_path / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["rank"] for row in rows] == ["1", "2", "3"]
@@ -56,7 +56,7 @@ def test_a_search_whose_driver_is_killed_goes_on(tmp_path, capsys, monkeypatch):
     assert f"--reward-params k={rows[0]['k']}" in again
 
 
-def test_a_worker_of_a_killed_driver_is_waited_for(tmp_path, monkeypatch):
+def test_the_search_waits_for_a_worker_of_a_killed_driver(tmp_path, monkeypatch):
     monkeypatch.setattr(lease, "BEAT", 0.1)
     training = TrainConfig(
         task="CartPole-v1", steps=256, n_envs=2, output=tmp_path, algo_params=Parameters(n_steps=64, batch_size=64)

@@ -4,12 +4,12 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
-from revd.tuning.records import TrialRecord, all_tie, best, rank, ranked, write_results
-from revd.tuning.scores import parts_past, run_scores, trial_scores
+from revd.tuning.records import TrialRecord, all_scores_equal, best_trials, rank, sort_trials, write_results
+from revd.tuning.scores import passed_parts, run_scores, trial_scores
 
 
-def test_parts_that_a_run_is_past():
-    assert [parts_past(reached, 1000) for reached in (0, 99, 100, 999, 1000, 1280)] == [0, 0, 1, 9, 10, 10]
+def test_passed_parts():
+    assert [passed_parts(reached, 1000) for reached in (0, 99, 100, 999, 1000, 1280)] == [0, 0, 1, 9, 10, 10]
 
 
 def run_directory(path, rows, *, steps, total=100):
@@ -76,25 +76,25 @@ RECORDS = [
 
 
 def test_only_finished_trials_are_ranked():
-    assert [one.number for one in ranked(RECORDS)] == [3, 5, 0, 4, 1, 2]
+    assert [one.number for one in sort_trials(RECORDS)] == [3, 5, 0, 4, 1, 2]
     assert [rank(one, RECORDS) for one in RECORDS] == [3, None, None, 1, None, 2]
-    assert best(RECORDS) == [RECORDS[3]]
-    assert best(RECORDS[1:3]) == best([]) == []
+    assert best_trials(RECORDS) == [RECORDS[3]]
+    assert best_trials(RECORDS[1:3]) == best_trials([]) == []
 
 
 def test_equal_scores_have_equal_ranks():
     tied = [record(0, "finished", 2.0), record(1, "finished", 1.0), record(2, "finished", 2.0)]
     assert [rank(one, tied) for one in tied] == [1, 3, 1]
-    assert best(tied) == [tied[0], tied[2]]
-    assert not all_tie(tied)
+    assert best_trials(tied) == [tied[0], tied[2]]
+    assert not all_scores_equal(tied)
 
 
-def test_where_all_tie_none_is_the_best():
+def test_with_equal_scores_no_trial_is_the_best():
     tied = [record(0, "finished", 2.0), record(1, "pruned", 1.0), record(2, "finished", 2.0)]
-    assert all_tie(tied)
-    assert best(tied) == []
-    assert not all_tie(tied[:2]), "one alone is the best"
-    assert best(tied[:2]) == [tied[0]]
+    assert all_scores_equal(tied)
+    assert best_trials(tied) == []
+    assert not all_scores_equal(tied[:2]), "one alone is the best"
+    assert best_trials(tied[:2]) == [tied[0]]
 
 
 def test_the_results_are_a_table(tmp_path):

@@ -1,1 +1,1 @@
-"""Figures and films with matplotlib: every function takes numbers and gives axes or figures."""
+"""Figures and films with matplotlib. Functions take numbers and return axes or figures; none writes a file."""

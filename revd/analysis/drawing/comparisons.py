@@ -1,4 +1,4 @@
-"""The comparison over all tasks, drawn: interquartile means, performance profiles, probabilities of improvement."""
+"""Figures of the comparison over tasks: interquartile means, performance profiles, probabilities of improvement."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -7,23 +7,20 @@ from dataclasses import replace
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from revd.analysis.drawing.captions import MAX_METHODS, comparison_caption
 from revd.analysis.drawing.figures import captioned_figure, style_axes, title_figure
 from revd.analysis.drawing.styles import Style, distinct_styles
-from revd.analysis.drawing.task_curves import MOST_METHODS, few_shown
-from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES, Aggregate, Estimate, Profile, alone
-from revd.analysis.statistics.figure_data import Result
-from revd.episodes import FINAL_RETURN
+from revd.analysis.statistics.aggregate import Aggregate, Estimate, Profile, why_no_pairs
+from revd.analysis.statistics.figure_data import FigureData
 
-# Characters of a line of a row's label: labels of variants are long.
+# Characters in a line of a row's label: labels of variants are long.
 _LABEL_WIDTH = 22
-# With fewer, a resample hardly differs from the sample, and the bootstrap covers less than it claims.
-_ENOUGH_SEEDS = 5
-# Rows of the last panel that can be read; the CSV file has all.
-_MOST_PAIRS = 12
+# Most readable rows of the last panel; the CSV file has all.
+_MAX_PAIRS = 12
 
 
 def draw_intervals(axes: Axes, estimates: Sequence[tuple[str, Estimate, str]]) -> Axes:
-    """Add rows of (label, estimate, colour) from the top: a bar over the interval, a line at the value."""
+    """Add rows of (label, estimate, colour) from the top: a bar for the interval, a line at the value."""
     for row, (_, estimate, colour) in enumerate(estimates):
         axes.barh(row, estimate.high - estimate.low, left=estimate.low, height=0.55, color=colour, alpha=0.45)
         axes.vlines(estimate.value, row - 0.275, row + 0.275, color=colour, linewidth=2.2)
@@ -45,44 +42,29 @@ def draw_profile(axes: Axes, profile: Profile, *, style: Style, label: str) -> A
     return axes
 
 
-def comparison_figure(result: Result, *, styles: Mapping[str, Style]) -> Figure:
-    """The three of them side by side; what cannot be drawn says why."""
-    found = result.aggregate
+def comparison_figure(data: FigureData, *, styles: Mapping[str, Style]) -> Figure:
+    """All three statistics side by side; an empty panel says why it is empty."""
+    found = data.aggregate
     if found is None:
-        raise ValueError(f"{result.selection.name} has no comparison: {'; '.join(result.notes)}")
+        raise ValueError(f"{data.plan.name} has no comparison: {'; '.join(data.notes)}")
     caption = comparison_caption(found)
-    if len(found.iqm) > MOST_METHODS:
-        found = _best_of(found)
+    if len(found.iqm) > MAX_METHODS:
+        found = _keep_best(found)
         styles = distinct_styles(list(found.iqm))
-    rows = max(len(found.iqm), min(len(found.improvements), _MOST_PAIRS), 3)
+    rows = max(len(found.iqm), min(len(found.improvements), _MAX_PAIRS), 3)
     width = 13.0 if any(len(method) > _LABEL_WIDTH for method in found.iqm) else 11.0
     figure, body = captioned_figure(width, 1.4 + 0.45 * rows, caption)
     means, profiles, improvements = body.subplots(1, 3, width_ratios=(1.0, 1.15, 1.0))
     _draw_means(means, found, styles)
     _draw_profiles(profiles, found, styles)
     _draw_improvements(improvements, found, styles)
-    title_figure(body, f"{result.selection.title}, over {_tasks(found)}")
+    title_figure(body, f"{data.plan.title}, over {_task_count(found)}")
     return figure
 
 
-def comparison_caption(found: Aggregate) -> str:
-    """What the figure shows, in one paragraph."""
-    few = " Intervals of so few runs are too narrow." if min(found.seeds.values()) < _ENOUGH_SEEDS else ""
-    counts = sorted(set(found.seeds.values()))
-    seeds = ", ".join(f"{method} {count}" for method, count in found.seeds.items())
-    if len(found.seeds) > MOST_METHODS:
-        seeds = " to ".join(str(count) for count in (counts[0], *counts[1:][-1:]))
-    return (
-        f"Scores: final return of a finished run ({FINAL_RETURN}), normalised for each task so that the worst run of "
-        f"all methods is 0 and the best is 1. Shaded: {CONFIDENCE:.0%} stratified bootstrap intervals "
-        f"({RESAMPLES:,} resamples). Runs for each task: {seeds}.{few}"
-        f"{few_shown(len(found.iqm), by='interquartile mean')}"
-    )
-
-
-def _best_of(found: Aggregate) -> Aggregate:
-    """The methods with the highest interquartile means, and what each of them is held against."""
-    best = sorted(found.iqm, key=lambda method: -found.iqm[method].value)[:MOST_METHODS]
+def _keep_best(found: Aggregate) -> Aggregate:
+    """Keep the methods with the highest interquartile means, and their probabilities of improvement."""
+    best = sorted(found.iqm, key=lambda method: -found.iqm[method].value)[:MAX_METHODS]
     shown = [method for method in found.iqm if method in best]
     return replace(
         found,
@@ -109,16 +91,16 @@ def _draw_profiles(axes: Axes, found: Aggregate, styles: Mapping[str, Style]) ->
 def _draw_improvements(axes: Axes, found: Aggregate, styles: Mapping[str, Style]) -> None:
     style_axes(axes, title="Probability of improvement")
     rows = [(f"{a}\nover {b}", estimate, styles[a].colour) for (a, b), estimate in found.improvements.items()]
-    draw_intervals(axes, rows[:_MOST_PAIRS])
+    draw_intervals(axes, rows[:_MAX_PAIRS])
     axes.axvline(0.5, color="0.4", linewidth=0.9, linestyle=(0, (2, 3)), zorder=0)
     axes.set(xlabel="P(a run beats one of the other)", xlim=(-0.02, 1.02))
-    if len(rows) > _MOST_PAIRS:
-        axes.set_title(f"({_MOST_PAIRS} of {len(rows)} pairs)", loc="right", fontsize="small", color="0.5")
+    if len(rows) > _MAX_PAIRS:
+        axes.set_title(f"({_MAX_PAIRS} of {len(rows)} pairs)", loc="right", fontsize="small", color="0.5")
     if not rows:
         axes.set(yticks=[], ylim=(0, 1))
-        reason = alone(found) if len(found.iqm) == 1 else "the pairs are of methods that are not shown"
+        reason = why_no_pairs(found) if len(found.iqm) == 1 else "all pairs contain methods that are not shown"
         axes.text(0.5, 0.6, textwrap.fill(reason, 30), ha="center", va="center", color="0.5")
 
 
-def _tasks(found: Aggregate) -> str:
+def _task_count(found: Aggregate) -> str:
     return f"{len(found.tasks)} tasks" if len(found.tasks) > 1 else f"one task only, {found.tasks[0]}"

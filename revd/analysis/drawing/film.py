@@ -1,4 +1,4 @@
-"""An episode drawn: its pictures, with the bonus of each step as a curve that grows under them."""
+"""Films of episodes: the frames, and below them the curve of the bonus up to the current step."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,85 +17,85 @@ from revd.analysis.drawing.styles import COLOURS
 
 Picture = NDArray[np.uint8]
 
-#: All in pixels. The heights of header and curve are even, as video formats ask for.
-WIDTH, LARGEST_HEIGHT = 420, 316
+#: In pixels. The heights of header and curve are even, because video formats require it.
+WIDTH, MAX_FRAME_HEIGHT = 420, 316
 HEADER, CURVE = 48, 128
 MARGIN, LABELS = 14, 50
-#: Pictures that are smaller are not magnified by more than this.
-LARGEST_SCALE = 2.0
+#: Small frames are magnified at most by this factor.
+MAX_SCALE = 2.0
 
 _DPI = 100
 _COLOUR = COLOURS[1]
 
 
-class Episode(Protocol):
-    """What is drawn of an episode of n steps."""
+class FilmedEpisode(Protocol):
+    """The data of an episode of n steps that a film shows."""
 
     @property
     def frames(self) -> Sequence[Picture]:
-        """Pictures, n of one size, (height, width, 3)."""
+        """N frames of one size, (height, width, 3)."""
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """(n,), the task's own."""
+        """Rewards of the task, (n,)."""
 
     @property
     def bonus(self) -> NDArray[np.float32] | None:
-        """(n,), or None where there is none to draw."""
+        """Bonus of each step, (n,), or None without a bonus."""
 
 
 class Film:
-    """
-    One picture for each step of an episode, drawn when it is asked for.
+    """One picture for each step of an episode, drawn on demand.
 
-    The figure is drawn once. A step restores it, adds what moves (numbers, curve, cursor), and pastes its frame in.
+    The static parts are drawn once. Each picture starts from them, adds numbers, curve and cursor, and pastes the
+    step's frame.
 
     Args:
-        episode: What happened.
-        title: The first line of every picture.
+        episode: The episode.
+        title: First line of every picture.
     """
 
-    def __init__(self, episode: Episode, *, title: str) -> None:
+    def __init__(self, episode: FilmedEpisode, *, title: str) -> None:
         self._frames = episode.frames
         self._bonus = episode.bonus
         self._returns = np.cumsum(episode.rewards)
-        self._shown = _fitted(self._frames[0].shape)
-        height = HEADER + self._shown[0] + (CURVE if self._bonus is not None else 0)
+        self._frame_shape = _frame_size(self._frames[0].shape)
+        height = HEADER + self._frame_shape[0] + (CURVE if self._bonus is not None else 0)
         figure = Figure(figsize=(WIDTH / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
         self._canvas = FigureCanvasAgg(figure)
         self._numbers = _draw_header(figure, title)
-        self._curve = None if self._bonus is None else _Curve(figure, self._bonus)
+        self._curve = None if self._bonus is None else _BonusCurve(figure, self._bonus)
         self._canvas.draw()
         self._background = self._canvas.copy_from_bbox(figure.bbox)
 
     def __len__(self) -> int:
-        """Steps of the episode."""
+        """Number of steps of the episode."""
         return len(self._frames)
 
     def picture(self, step: int) -> Picture:
-        """The picture of a step, (height, width, 3), of the same size for every step."""
+        """Draw the picture of a step, (height, width, 3); all pictures have the same size."""
         self._canvas.restore_region(self._background)
-        moving: list[Artist] = list(self._numbers)
-        for text, words in zip(self._numbers, self._words(step), strict=True):
-            text.set_text(words)
+        changing: list[Artist] = list(self._numbers)
+        for text, content in zip(self._numbers, self._header_texts(step), strict=True):
+            text.set_text(content)
         if self._curve is not None:
-            moving += self._curve.until(step)
-        for artist in moving:
+            changing += self._curve.until(step)
+        for artist in changing:
             artist.draw(self._canvas.get_renderer())
         picture: Picture = np.array(self._canvas.buffer_rgba())[..., :3]
-        height, width = self._shown
+        height, width = self._frame_shape
         left = (WIDTH - width) // 2
         resized = Image.fromarray(self._frames[step]).resize((width, height), Image.Resampling.BICUBIC)
         picture[HEADER : HEADER + height, left : left + width] = np.asarray(resized)
         return picture
 
-    def _words(self, step: int) -> tuple[str, str, str]:
+    def _header_texts(self, step: int) -> tuple[str, str, str]:
         bonus = "no bonus" if self._bonus is None else f"bonus {self._bonus[step]:.3g}"
         return f"step {step + 1}", f"task reward {self._returns[step]:.2f}", bonus
 
 
-class _Curve:
-    """The bonus against the step."""
+class _BonusCurve:
+    """The bonus as a function of the step."""
 
     def __init__(self, figure: Figure, bonus: NDArray[np.float32]) -> None:
         self._bonus = bonus
@@ -106,7 +106,7 @@ class _Curve:
         (self._now,) = axes.plot([], [], "o", color=_COLOUR, markersize=4.5, clip_on=False, animated=True)
 
     def until(self, step: int) -> list[Artist]:
-        """The moving parts, as they are at a step."""
+        """Update the curve to a step, and return its artists."""
         x, y = self._steps[: step + 1], self._bonus[: step + 1]
         self._line.set_data(x, y)
         self._cursor.set_xdata(x[-1:].repeat(2))
@@ -135,7 +135,7 @@ def _curve_axes(figure: Figure, bonus: NDArray[np.float32]) -> Axes:
 
 
 def _draw_header(figure: Figure, title: str) -> list[Text]:
-    """The title, which stays, and the texts that change: step, task reward and bonus, each in a place of its own."""
+    """Draw the title, and return the texts that change: step, task reward and bonus."""
     height = figure.bbox.height
     heading = figure.text(MARGIN / WIDTH, 1 - 15 / height, title, fontsize=9, fontweight="bold", va="center")
     room = (WIDTH - 2 * MARGIN) / heading.get_window_extent().width
@@ -147,8 +147,8 @@ def _draw_header(figure: Figure, title: str) -> list[Text]:
     ]
 
 
-def _fitted(shape: Sequence[int]) -> tuple[int, int]:
-    """Height and width of a frame in the film, the height even."""
+def _frame_size(shape: Sequence[int]) -> tuple[int, int]:
+    """Height and width of a frame in the film; the height is even."""
     height, width = shape[:2]
-    scale = min(WIDTH / width, LARGEST_HEIGHT / height, LARGEST_SCALE)
+    scale = min(WIDTH / width, MAX_FRAME_HEIGHT / height, MAX_SCALE)
     return max(2, 2 * round(scale * height / 2)), max(1, round(scale * width))

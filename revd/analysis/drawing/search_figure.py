@@ -1,4 +1,4 @@
-"""A search drawn: the score of every trial against each parameter that was searched."""
+"""Figures of searches: the score of every trial against each parameter."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,23 +9,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from revd.analysis.drawing.figures import captioned_figure, style_axes, title_figure
+from revd.analysis.drawing.captions import search_caption, search_title
+from revd.analysis.drawing.figures import captioned_figure, grid_shape, style_axes, title_figure
 from revd.analysis.drawing.styles import COLOURS
-from revd.analysis.drawing.task_curves import grid_shape, pretty_task
-from revd.analysis.markdown import plural
-from revd.analysis.reading.searches import Search, SearchAxis, Trial
+from revd.analysis.reading.searches import RecordedTrial, Search, SearchedParameter
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _MARGIN = 3.6, 2.7, 0.9
-#: How far trials with the same choice are moved apart, in each direction.
+#: How far trials with the same value are spread, in each direction.
 _SPREAD = 0.28
 _GOLDEN = (5**0.5 - 1) / 2
-#: With more trials, marks are smaller.
-_MANY = 40
+#: Marks are smaller if there are more trials than this.
+_MANY_TRIALS = 40
 _TWO_DECADES = 100
 
 FAILED, FIRST, BEST = "failed", "first trial", "best"
-#: From the lowest mark to the uppermost; the first three are what trials are.
-_LOOKS: Mapping[str, dict[str, Any]] = {
+#: Plot options of each kind of mark, from the bottom layer to the top; the first three are states of trials.
+_MARKS: Mapping[str, dict[str, Any]] = {
     "pruned": {"marker": "x", "color": "0.6", "markersize": 5.0},
     "running": {"marker": "o", "color": "0.6", "markersize": 5.0, "fillstyle": "none"},
     "finished": {"marker": "o", "color": COLOURS[0], "markersize": 6.5, "alpha": 0.75, "markeredgewidth": 0},
@@ -36,14 +35,14 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
 
 
 def search_figure(search: Search) -> Figure:
-    """A panel for each parameter, scores on one axis, and what the marks mean."""
-    rows, columns = grid_shape(len(search.axes))
+    """A figure with a panel for each parameter, one axis of scores and a legend of the marks."""
+    rows, columns = grid_shape(len(search.parameters))
     width, height = max(columns * _PANEL_WIDTH, 5.5), rows * _PANEL_HEIGHT + _MARGIN
     figure, body = captioned_figure(width, height, search_caption(search))
     grid = body.subplots(rows, columns, squeeze=False, sharey=True).ravel()
-    for axes, axis in zip(grid, search.axes, strict=False):
-        draw_axis(axes, search, axis)
-    for axes in grid[len(search.axes) :]:
+    for axes, parameter in zip(grid, search.parameters, strict=False):
+        draw_parameter(axes, search, parameter)
+    for axes in grid[len(search.parameters) :]:
         axes.remove()
     title_figure(body, search_title(search))
     body.supylabel(search.metric, fontsize="medium")
@@ -52,84 +51,57 @@ def search_figure(search: Search) -> Figure:
     return figure
 
 
-def search_title(search: Search) -> str:
-    """What was searched where, in a few words."""
-    names = {(run.method, run.task, run.total_steps) for run in search.runs}
-    of = "; ".join(f"{method} on {pretty_task(task)}, {steps:,} steps" for method, task, steps in sorted(names))
-    return f"Search {search.directory.resolve().name}" + (f": {of}" if of else "")
-
-
-def search_caption(search: Search) -> str:
-    """What the figure shows, in one paragraph."""
-    seeds = f"mean over {search.seeds} seeds" if search.seeds > 1 else "of one seed"
-    best = search.best
-    if best:
-        values = ", ".join(f"{name} {value}" for name, value in best[0].values.items())
-        found = f" Best: trial {best[0].number} with {best[0].score:,.2f} ({values})"
-        found += f", and {plural(len(best) - 1, 'more trial')} with the same score." if len(best) > 1 else "."
-    else:
-        found = " All trials that finished have the same score: none is the best." if search.finished else ""
-    pruned = any(trial.state == "pruned" for trial in search.trials)
-    return (
-        f"Each mark is a trial: its {search.metric}, {seeds}. The first trial has the values without a search, where "
-        "they lie in the space."
-        + (" Pruned trials are at the score that they had when they were stopped, of less training." if pruned else "")
-        + found
-        + " Trials differ in all parameters at once, and the best of many noisy scores is too good."
-    )
-
-
-def draw_axis(axes: Axes, search: Search, axis: SearchAxis) -> Axes:
+def draw_parameter(axes: Axes, search: Search, parameter: SearchedParameter) -> Axes:
     """Add the panel of one parameter: a mark for each trial."""
-    style_axes(axes, title=axis.name)
-    choices = [] if axis.ends else _choices([trial.values[axis.name] for trial in search.trials])
+    style_axes(axes, title=parameter.name)
+    values = [] if parameter.bounds else _sort_values([trial.values[parameter.name] for trial in search.trials])
     for kind in _kinds(search):
         trials = [trial for trial in search.trials if kind in _kinds_of(trial, search)]
-        places = [_place(trial, axis, choices) for trial in trials]
-        # What failed has no score: it is told at the lower edge.
+        positions = [_position(trial, parameter, values) for trial in trials]
+        # Failed trials have no score: they are marked at the lower edge.
         transform = axes.get_xaxis_transform() if kind == FAILED else axes.transData
         heights = [0.02 if kind == FAILED or trial.score is None else trial.score for trial in trials]
-        axes.plot(places, heights, transform=transform, **_look(kind, len(search.trials)))
-    if axis.ends is None:
-        axes.set_xticks(range(len(choices)), choices)
-        axes.set_xlim(-0.5, len(choices) - 0.5)
+        axes.plot(positions, heights, transform=transform, **_mark_options(kind, len(search.trials)))
+    if parameter.bounds is None:
+        axes.set_xticks(range(len(values)), values)
+        axes.set_xlim(-0.5, len(values) - 0.5)
     else:
-        _scale(axes, *axis.ends, is_log=axis.is_log)
+        _set_scale(axes, *parameter.bounds, is_log=parameter.is_log)
     return axes
 
 
-def _kinds_of(trial: Trial, search: Search) -> list[str]:
-    """What a trial is drawn as, one mark over the other."""
+def _kinds_of(trial: RecordedTrial, search: Search) -> list[str]:
+    """The marks of a trial, from the bottom layer to the top."""
     if trial.state == FAILED:
         return [FAILED]
     if trial.score is None:
         return []
-    kinds = [trial.state] if trial.state in _LOOKS else []
+    kinds = [trial.state] if trial.state in _MARKS else []
     return kinds + [FIRST] * (trial.number == 0) + [BEST] * (trial in search.best)
 
 
 def _kinds(search: Search) -> list[str]:
-    """The kinds that there are, from the lowest mark to the uppermost."""
+    """The kinds of marks in this search, from the bottom layer to the top."""
     found = {kind for trial in search.trials for kind in _kinds_of(trial, search)}
-    return [kind for kind in _LOOKS if kind in found]
+    return [kind for kind in _MARKS if kind in found]
 
 
-def _choices(values: Sequence[str]) -> list[str]:
+def _sort_values(values: Sequence[str]) -> list[str]:
     """Numbers in order, then words."""
     return sorted(set(values), key=lambda value: (number if np.isfinite(number := _number(value)) else np.inf, value))
 
 
-def _place(trial: Trial, axis: SearchAxis, choices: Sequence[str]) -> float:
-    """Where a trial stands; those with the same choice side by side."""
-    value = trial.values[axis.name]
-    if axis.ends is not None:
+def _position(trial: RecordedTrial, parameter: SearchedParameter, values: Sequence[str]) -> float:
+    """Horizontal position of a trial; trials with the same value of a list are spread side by side."""
+    value = trial.values[parameter.name]
+    if parameter.bounds is not None:
         return _number(value)
-    # Steps of the golden ratio fill the room evenly, however many trials there are.
-    return choices.index(value) + _SPREAD * (2 * (trial.number * _GOLDEN % 1) - 1)
+    # Steps of the golden ratio fill the width evenly for any number of trials.
+    return values.index(value) + _SPREAD * (2 * (trial.number * _GOLDEN % 1) - 1)
 
 
-def _scale(axes: Axes, low: float, high: float, *, is_log: bool) -> None:
-    """The whole range that was searched, and a little more, so that marks at its ends are whole."""
+def _set_scale(axes: Axes, low: float, high: float, *, is_log: bool) -> None:
+    """Show the whole searched range, with a margin so that marks at its ends are complete."""
     if not is_log:
         room = 0.04 * (high - low)
         axes.set_xlim(low - room, high + room)
@@ -143,15 +115,15 @@ def _scale(axes: Axes, low: float, high: float, *, is_log: bool) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _look(kind: str, trials: int) -> dict[str, Any]:
-    look = {"linestyle": "none", **_LOOKS[kind]}
-    if trials > _MANY and kind not in (FIRST, BEST):
-        look["markersize"] *= 0.7
-    return look
+def _mark_options(kind: str, trials: int) -> dict[str, Any]:
+    options = {"linestyle": "none", **_MARKS[kind]}
+    if trials > _MANY_TRIALS and kind not in (FIRST, BEST):
+        options["markersize"] *= 0.7
+    return options
 
 
 def _legend_handle(kind: str) -> Line2D:
-    return Line2D([], [], label=kind, **_look(kind, 0))
+    return Line2D([], [], label=kind, **_mark_options(kind, 0))
 
 
 def _number(value: str) -> float:

@@ -1,1 +1,1 @@
-"""Run directories and searches as data, damaged ones told apart."""
+"""Reading run directories and searches, and detecting damaged ones."""

@@ -1,13 +1,13 @@
-"""Commands that repeat runs. They come from `run.json`, which a stranger may have written, and readers paste them."""
+"""Commands that repeat runs. They come from `run.json`, which is untrusted, and readers paste them into a shell."""
 
 import shlex
 
 
 def repeat_command(text: object) -> str | None:
-    """
-    A `revd train` command, quoted anew, that writes to its default place; None for anything else.
+    """Quote a `revd train` command anew and drop its `--output`; None for any other text.
 
-    At the old place it would find the run finished. A command that trusts files is left out: it could execute them.
+    At its old output the command would find a finished run. A command with `--trust` is rejected, because it could
+    execute code from untrusted files.
     """
     if not isinstance(text, str):
         return None

@@ -1,4 +1,4 @@
-"""Reading the directories of searches: what was searched, and what became of the trials."""
+"""Reading the directories of searches: the searched parameters and the outcome of every trial."""
 
 import json
 import math
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from revd.analysis.reading.runs import Run
+from revd.analysis.reading.runs import RecordedRun
 from revd.storage.csv_file import read_csv
 from revd.storage.plain_file import read_plain_text
 
-#: What a search maximises, in words.
+#: Descriptions of what a search maximises.
 METRICS = {"final": "final return", "mean": "mean return over the training"}
 
 _DESCRIPTION, _RESULTS, _TRIALS = "study.json", "results.csv", "trials"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
-    """One trial: its parameters as the table has them, and its score so far, None if there is none."""
+class RecordedTrial:
+    """One trial: its parameters as text from the table, and its score so far, if it has one."""
 
     number: int
     state: str
@@ -28,57 +28,56 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchAxis:
-    """
-    A parameter that was searched.
+class SearchedParameter:
+    """A parameter of a search.
 
     Attributes:
-        name: What it is called.
-        ends: The range of its values; None for choices.
-        is_log: Whether every decade was searched alike.
+        name: Its name.
+        bounds: The smallest and the greatest value; None for a list of values.
+        is_log: Whether values were drawn on a logarithmic scale.
     """
 
     name: str
-    ends: tuple[float, float] | None = None
+    bounds: tuple[float, float] | None = None
     is_log: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """One search and its trials. `runs` are those of its trials that could be read."""
+    """One search and its trials. `runs` holds the readable runs of the trials."""
 
     directory: Path
     metric: str
     seeds: int
-    axes: tuple[SearchAxis, ...]
-    trials: tuple[Trial, ...]
-    runs: tuple[Run, ...]
+    parameters: tuple[SearchedParameter, ...]
+    trials: tuple[RecordedTrial, ...]
+    runs: tuple[RecordedRun, ...]
 
     @property
-    def finished(self) -> list[Trial]:
-        """Trials that can be compared, the best first."""
+    def finished(self) -> list[RecordedTrial]:
+        """Finished trials with a score, the best first."""
         done = [trial for trial in self.trials if trial.state == "finished" and trial.score is not None]
         return sorted(done, key=lambda trial: (-(trial.score or 0.0), trial.number))
 
     @property
-    def best(self) -> list[Trial]:
-        """Those with the highest score; none if none has finished, or if all of several have the same."""
+    def best(self) -> list[RecordedTrial]:
+        """Trials with the highest score; empty if none has finished, or if several finished with equal scores."""
         first = self.finished[:1]
         equal = [trial for trial in self.finished if trial.score == first[0].score]
         return [] if len(equal) == len(self.finished) > 1 else equal
 
     @property
-    def pruned_runs(self) -> list[Run]:
-        """The runs of trials that were given up."""
+    def pruned_runs(self) -> list[RecordedRun]:
+        """The runs of pruned trials."""
         return [run for trial in self.trials if trial.state == "pruned" for run in self.runs_of(trial)]
 
-    def runs_of(self, trial: Trial) -> list[Run]:
-        """The runs of a trial, by seed."""
+    def runs_of(self, trial: RecordedTrial) -> list[RecordedRun]:
+        """The runs of a trial."""
         return [run for run in self.runs if trial_number(run.directory) == trial.number]
 
 
 def search_directory(run: Path) -> Path | None:
-    """The search that a run is a trial's of; None if it is of none."""
+    """The directory of the search that a run belongs to; None if it belongs to none."""
     trials = run.parent.parent
     if trials.name != _TRIALS or trial_number(run) is None or not (trials.parent / _DESCRIPTION).is_file():
         return None
@@ -86,24 +85,24 @@ def search_directory(run: Path) -> Path | None:
 
 
 def trial_number(run: Path) -> int | None:
-    """The trial that a run in a search's directory belongs to."""
+    """The number of the trial that a run belongs to; None outside a search."""
     name = run.parent.name
     return int(name) if name.isascii() and name.isdigit() else None
 
 
-def load_search(directory: Path, runs: Sequence[Run]) -> Search:
-    """Read a search's two tables; a ValueError says what is wrong with them."""
+def load_search(directory: Path, runs: Sequence[RecordedRun]) -> Search:
+    """Read `study.json` and `results.csv` of a search; a ValueError says what is wrong with them."""
     try:
         described = json.loads(read_plain_text(directory / _DESCRIPTION))
-        axes = tuple(_axis(name, words) for name, words in dict(described["search"]).items())
-        if not axes:
-            raise ValueError(f"{_DESCRIPTION} names no parameter that was searched")
+        parameters = tuple(_parse_parameter(name, words) for name, words in dict(described["search"]).items())
+        if not parameters:
+            raise ValueError(f"{_DESCRIPTION} names no searched parameter")
         return Search(
             directory=directory,
             metric=METRICS[described["metric"]],
             seeds=int(described["seeds"]),
-            axes=axes,
-            trials=tuple(_trials(directory / _RESULTS, [axis.name for axis in axes])),
+            parameters=parameters,
+            trials=tuple(_read_trials(directory / _RESULTS, [parameter.name for parameter in parameters])),
             runs=tuple(runs),
         )
     except (OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -111,24 +110,24 @@ def load_search(directory: Path, runs: Sequence[Run]) -> Search:
         raise ValueError(f"{str(directory)!r} is not the directory of a search: {reason}") from error
 
 
-def _axis(name: str, words: Any) -> SearchAxis:
-    """From `weight=0.001:10.0:log`, or with choices `k=3,5`."""
+def _parse_parameter(name: str, words: Any) -> SearchedParameter:
+    """Parse `weight=0.001:10.0:log` or a list such as `k=3,5`."""
     values = str(words).removeprefix(f"{name}=")
     low, colon, rest = values.partition(":")
     if "," in values or not colon:
-        return SearchAxis(name=name)
+        return SearchedParameter(name=name)
     high, _, scale = rest.partition(":")
-    return SearchAxis(name=name, ends=(float(low), float(high)), is_log=scale == "log")
+    return SearchedParameter(name=name, bounds=(float(low), float(high)), is_log=scale == "log")
 
 
-def _trials(path: Path, names: Sequence[str]) -> Iterable[Trial]:
+def _read_trials(path: Path, names: Sequence[str]) -> Iterable[RecordedTrial]:
     columns, rows, _ = read_csv(path)
     for line, cells in rows:
         if cells is None:
-            raise ValueError(f"line {line} of {path.name} is no row of {len(columns)} values")
+            raise ValueError(f"line {line} of {path.name} is not a row of {len(columns)} values")
         row = dict(zip(columns, cells, strict=True))
         score = float(row["score"] or "nan")
-        yield Trial(
+        yield RecordedTrial(
             number=int(row["trial"]),
             state=row["state"],
             score=score if math.isfinite(score) else None,

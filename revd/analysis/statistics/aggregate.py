@@ -1,5 +1,4 @@
-"""
-Comparison over all tasks at once, with stratified bootstrap confidence intervals.
+"""Comparison over all tasks, with stratified bootstrap confidence intervals.
 
 Interquartile mean, performance profiles and probability of improvement as recommended by Agarwal et al. (2021), "Deep
 Reinforcement Learning at the Edge of the Statistical Precipice", and computed with their library, rliable.
@@ -13,9 +12,9 @@ from typing import Any
 import numpy as np
 from rliable import library
 
-from revd.analysis.reading.grouping import Pairs
-from revd.analysis.statistics.scores import FEWEST_SEEDS, Matrices
-from revd.episodes import Array
+from revd.analysis.statistics.figure_plans import MethodPairs
+from revd.analysis.statistics.scores import MIN_SEEDS, ScoreMatrices
+from revd.arrays import Array
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -52,8 +51,8 @@ class Aggregate:
     improvements: Mapping[tuple[str, str], Estimate]
 
 
-def aggregate(matrices: Matrices, comparisons: Pairs) -> Aggregate | None:
-    """All three statistics; None where no method has the runs for them."""
+def aggregate(matrices: ScoreMatrices, pairs: MethodPairs) -> Aggregate | None:
+    """Compute all three statistics; None if no method has enough runs."""
     scores = matrices.scores
     if not scores:
         return None
@@ -64,16 +63,15 @@ def aggregate(matrices: Matrices, comparisons: Pairs) -> Aggregate | None:
         profiles={method: performance_profile(matrix) for method, matrix in scores.items()},
         improvements={
             (better, worse): probability_of_improvement(scores[better], scores[worse])
-            for better, worse in comparisons
+            for better, worse in pairs
             if better in scores and worse in scores
         },
     )
 
 
-def alone(found: Aggregate) -> str:
-    """Why no two methods can be held against each other."""
-    have = f"runs of at least {FEWEST_SEEDS} seeds on every task"
-    return f"there is one method only that has {have}: {', '.join(found.seeds)}"
+def why_no_pairs(found: Aggregate) -> str:
+    """Why no two methods can be compared."""
+    return f"only one method has runs of at least {MIN_SEEDS} seeds on every task: {', '.join(found.seeds)}"
 
 
 def interquartile_mean(scores: Array, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
@@ -85,13 +83,13 @@ def interquartile_mean(scores: Array, *, resamples: int = RESAMPLES, seed: int =
 def performance_profile(
     scores: Array, *, thresholds: Array = THRESHOLDS, resamples: int = RESAMPLES, seed: int = 0
 ) -> Profile:
-    """The fraction of `scores` (runs, tasks) above each of `thresholds` (points,)."""
+    """Fraction of `scores` (runs, tasks) above each of `thresholds` (points,)."""
     fraction, low, high = _interval(scores, lambda sample: _fraction_above(sample, thresholds), resamples, seed)
     return Profile(thresholds=thresholds, fraction=fraction, low=low, high=high)
 
 
 def probability_of_improvement(better: Array, worse: Array, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """How probably a run of one method beats a run of another, averaged over tasks; (runs, tasks) each."""
+    """Probability that a run of one method beats a run of another, averaged over tasks; both are (runs, tasks)."""
     value, low, high = _interval([better, worse], lambda *samples: np.array([_wins(*samples)]), resamples, seed)
     return Estimate(value=float(value[0]), low=float(low[0]), high=float(high[0]))
 
@@ -107,7 +105,7 @@ def _interval(scores: Array | Sequence[Array], statistic: Any, resamples: int, s
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    # rliable 1.2 resamples with numpy's global generator, whatever `random_state` it is given.
+    # rliable 1.2 ignores its `random_state` and resamples with numpy's global generator.
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:
@@ -117,19 +115,19 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _middle_mean(scores: Array) -> float:
-    """The statistic of rliable without scipy's checks of its arguments, which are most of its time."""
+    """Interquartile mean as rliable computes it, without scipy's checks of arguments, which take most of its time."""
     ordered = np.sort(scores, axis=None)
     cut = len(ordered) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
 def _fraction_above(scores: Array, thresholds: Array) -> Array:
-    """The run-score distribution for all thresholds at once, 20 times as fast as rliable's own."""
+    """Run-score distribution for all thresholds at once, 20 times as fast as rliable's own."""
     fractions: Array = (scores[:, :, None] > thresholds).mean(axis=(0, 1))
     return fractions
 
 
 def _wins(better: Array, worse: Array) -> float:
-    """The statistic of rliable without the p-value that it computes and drops, which took seconds an interval."""
+    """Probability of improvement as rliable computes it, without its unused p-value, which takes seconds."""
     differences = better[:, None, :] - worse[None, :, :]
     return float(np.mean((differences > 0) + 0.5 * (differences == 0)))

@@ -1,19 +1,20 @@
-"""Learning curves and what is read off them. Pure functions of arrays."""
+"""Learning curves and statistics of them. Pure functions of arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from revd.episodes import Array, Episodes
+from revd.arrays import Array
+from revd.episodes import Episodes
 
-# SB3's own `ep_rew_mean` is taken over so many episodes, so the live display and the curves agree.
+#: Episodes in a mean return; as many as in SB3's `ep_rew_mean`, so that the live display and the curves agree.
 WINDOW = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval:
-    """A mean over seeds, and the smallest and largest of them: a range, not a confidence interval."""
+class SeedRange:
+    """Mean, smallest and largest value over seeds: a range, not a confidence interval."""
 
     mean: float
     low: float
@@ -21,7 +22,7 @@ class Interval:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Band:
+class RangeCurve:
     """Learning curves over seeds: `curves` (seeds, points) at `steps` (points,), their mean and range."""
 
     steps: Array
@@ -33,11 +34,9 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """
-    Mean and sample standard deviation (n - 1) of the return over seeds, each (points,) at `steps`.
+    """Mean and sample standard deviation (n - 1) of the return over seeds, each (points,) at `steps`.
 
-    The deviation of a single seed is NaN. `lowest` and `highest` are the ends of the range of returns, beyond which no
-    band makes sense.
+    The deviation of a single seed is NaN. The band is cut off at `lowest` and `highest`, the limits of the returns.
     """
 
     steps: Array
@@ -49,20 +48,25 @@ class Curve:
 
     @property
     def low(self) -> Array:
-        """The band's lower edge: one deviation below the mean, but not below the lowest return."""
-        return np.maximum(self.mean - self.deviation, self.lowest)
+        """Lower edge of the band: one deviation below the mean, at least the lowest return."""
+        edge: Array = np.maximum(self.mean - self.deviation, self.lowest)
+        return edge
 
     @property
     def high(self) -> Array:
-        """The band's upper edge: one deviation above the mean, but not above the highest return."""
-        return np.minimum(self.mean + self.deviation, self.highest)
+        """Upper edge of the band: one deviation above the mean, at most the highest return."""
+        edge: Array = np.minimum(self.mean + self.deviation, self.highest)
+        return edge
+
+
+#: Learning curves by task and method.
+Curves = Mapping[str, Mapping[str, Curve]]
 
 
 def recent_mean(episodes: Episodes, steps: Array, *, window: int = WINDOW) -> Array:
-    """
-    The mean return of the last `window` episodes that had ended by each of `steps`; NaN before the first.
+    """Mean return of the last `window` episodes that had ended by each of `steps`; NaN before the first.
 
-    While fewer have ended, the mean is over those.
+    While fewer than `window` episodes have ended, the mean is over those.
     """
     _check_window(window)
     last = np.searchsorted(episodes.steps, steps, side="right")
@@ -73,10 +77,9 @@ def recent_mean(episodes: Episodes, steps: Array, *, window: int = WINDOW) -> Ar
 
 
 def steps_to_reach(episodes: Episodes, threshold: float, *, window: int = WINDOW) -> float | None:
-    """
-    The environment steps after which the mean return of the last `window` episodes first reaches `threshold`.
+    """Environment steps until the mean return of the last `window` episodes reaches `threshold`; None if never.
 
-    Only full windows count, so that one lucky first episode is no success. None: never.
+    Only full windows count, so that one lucky first episode is no success.
     """
     _check_window(window)
     if len(episodes.returns) < window:
@@ -86,11 +89,11 @@ def steps_to_reach(episodes: Episodes, threshold: float, *, window: int = WINDOW
     return float(episodes.steps[window - 1 + reached[0]]) if len(reached) else None
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """Mean and range of one number per seed."""
+def seed_range(values: Sequence[float]) -> SeedRange:
+    """Mean, smallest and largest of one number for each seed."""
     if not values:
         raise ValueError("values must hold at least one number, got none")
-    return Interval(mean=float(np.mean(values)), low=float(np.min(values)), high=float(np.max(values)))
+    return SeedRange(mean=float(np.mean(values)), low=float(np.min(values)), high=float(np.max(values)))
 
 
 def curve(
@@ -101,12 +104,11 @@ def curve(
     window: int = WINDOW,
     limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> Curve:
-    """
-    The learning curve over several seeds at those of `grid` that all have reached: none after `until`.
+    """The learning curve over several seeds at the steps of `grid` up to `until`.
 
-    Its band keeps within `limits`, the lowest and the highest return that there is.
+    The band is cut off at `limits`, the lowest and the highest return.
     """
-    steps, curves = _common(seeds, grid[grid <= until], window)
+    steps, curves = _stack_curves(seeds, grid[grid <= until], window)
     deviation = curves.std(axis=0, ddof=1) if len(seeds) > 1 else np.full(len(steps), np.nan)
     lowest, highest = limits
     return Curve(
@@ -119,8 +121,8 @@ def curve(
     )
 
 
-def seen_range(seeds: Sequence[Episodes]) -> tuple[float, float]:
-    """The smallest and the largest return of any episode; everything where there are no episodes."""
+def return_range(seeds: Sequence[Episodes]) -> tuple[float, float]:
+    """The smallest and the largest return of any episode; infinite limits if there are no episodes."""
     returns = np.concatenate([np.empty(0), *(episodes.returns for episodes in seeds)])
     return (float(returns.min()), float(returns.max())) if len(returns) else (-np.inf, np.inf)
 
@@ -130,14 +132,16 @@ def step_grid(last: float, *, points: int = 200) -> Array:
     return np.linspace(0, last, points + 1)[1:]
 
 
-def band(seeds: Sequence[Episodes], *, total_steps: int, points: int = 200, window: int = WINDOW) -> Band:
+def range_curve(seeds: Sequence[Episodes], *, total_steps: int, points: int = 200, window: int = WINDOW) -> RangeCurve:
     """The learning curves of several seeds on one grid, from the first point at which all have episodes."""
-    steps, curves = _common(seeds, step_grid(total_steps, points=points), window)
-    return Band(steps=steps, curves=curves, mean=curves.mean(axis=0), low=curves.min(axis=0), high=curves.max(axis=0))
+    steps, curves = _stack_curves(seeds, step_grid(total_steps, points=points), window)
+    return RangeCurve(
+        steps=steps, curves=curves, mean=curves.mean(axis=0), low=curves.min(axis=0), high=curves.max(axis=0)
+    )
 
 
-def _common(seeds: Sequence[Episodes], steps: Array, window: int) -> tuple[Array, Array]:
-    """Curves (seeds, points) from the first of `steps` at which all seeds have episodes, and what is left of those."""
+def _stack_curves(seeds: Sequence[Episodes], steps: Array, window: int) -> tuple[Array, Array]:
+    """The steps (points,) from the first at which all seeds have episodes, and the curves (seeds, points) there."""
     if not seeds:
         raise ValueError("seeds must hold the episodes of at least one run, got none")
     curves = np.stack([recent_mean(episodes, steps, window=window) for episodes in seeds])

@@ -1,23 +1,25 @@
-"""One number for each run, made comparable between tasks."""
+"""The score of each run: its final return, normalised so that tasks can be compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from revd.analysis.reading.grouping import group_by
-from revd.analysis.reading.runs import Run
-from revd.episodes import Array, final_return
+from revd.analysis.reading.runs import RecordedRun
+from revd.analysis.statistics.grouping import group_by
+from revd.arrays import Array
+from revd.episodes import final_return
 
-#: Least number of runs whose resampling says anything.
-FEWEST_SEEDS = 2
+#: Fewest runs for which a bootstrap interval means anything.
+MIN_SEEDS = 2
 
-Limits = Mapping[tuple[str, float | None], tuple[float, float]]
+#: The worst and the best final return, by task and probability of hidden rewards.
+ScoreLimits = Mapping[tuple[str, float | None], tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
-    """The final return of one run, and where it lies between the worst (0) and the best (1) run of its task."""
+class RunScore:
+    """The final return of one run, also normalised between the worst (0) and the best (1) run on its task."""
 
     task: str
     method: str
@@ -28,48 +30,46 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matrices:
-    """Normalised scores as rliable wants them: one (runs, tasks) matrix for each method, and what was left out."""
+class ScoreMatrices:
+    """Normalised scores as rliable expects them: a (runs, tasks) matrix for each method, and notes on omissions."""
 
     tasks: tuple[str, ...]
     scores: Mapping[str, Array]
     notes: tuple[str, ...] = ()
 
 
-def final_score(run: Run) -> float:
-    """
-    The final return of a finished run (`revd.episodes` says what that is); else NaN.
+def final_score(run: RecordedRun) -> float:
+    """The final return of a run, as `revd.episodes` defines it; NaN if it is unfinished or damaged.
 
-    A run under way would be judged by less training than the others had, a damaged one by the wrong episodes.
+    An unfinished run has had less training than the others, and a damaged one lacks episodes.
     """
-    final = final_return(run.episodes, run.total_steps) if run.counts else None
+    final = final_return(run.episodes, run.total_steps) if run.is_comparable else None
     return np.nan if final is None else final
 
 
-def scored(runs: Sequence[Run]) -> list[Run]:
-    """Runs that have a final score."""
+def runs_with_score(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+    """The runs that have a final score."""
     return [run for run in runs if np.isfinite(final_score(run))]
 
 
-def score_limits(runs: Sequence[Run]) -> Limits:
+def score_limits(runs: Sequence[RecordedRun]) -> ScoreLimits:
     """The worst and the best final return of each task and setting, over the runs of all methods."""
     limits = {}
-    for key, group in group_by(scored(runs), lambda run: (run.task, run.sparse)).items():
+    for key, group in group_by(runs_with_score(runs), lambda run: (run.task, run.sparse)).items():
         finals = [final_score(run) for run in group]
         limits[key] = (min(finals), max(finals))
     return limits
 
 
-def score_runs(runs: Sequence[Run], limits: Limits) -> list[Score]:
-    """The scores of all finished runs."""
-    return [_score(run, limits[run.task, run.sparse]) for run in scored(runs)]
+def score_runs(runs: Sequence[RecordedRun], limits: ScoreLimits) -> list[RunScore]:
+    """The scores of all runs that have one."""
+    return [_score(run, limits[run.task, run.sparse]) for run in runs_with_score(runs)]
 
 
-def score_matrices(scores: Sequence[Score], methods: Sequence[str]) -> Matrices:
-    """
-    Scores of several methods as complete matrices.
+def score_matrices(scores: Sequence[RunScore], methods: Sequence[str]) -> ScoreMatrices:
+    """Arrange the scores of several methods as complete matrices.
 
-    Kept are the tasks that all methods have, and of a method as many runs as it has on each of those.
+    Keeps the tasks that all methods have, and an equal number of a method's runs on each of them.
     """
     values = {(score.task, score.method): list[float]() for score in scores}
     for score in scores:
@@ -83,28 +83,28 @@ def score_matrices(scores: Sequence[Score], methods: Sequence[str]) -> Matrices:
     ]
     matrices = {}
     for method in known if tasks else ():
-        matrix, left_out = _matrix([values[task, method] for task in tasks])
-        if len(matrix) < FEWEST_SEEDS:
-            notes.append(f"{method} is left out: intervals need at least {FEWEST_SEEDS} seeds on every task")
+        matrix, left_out = _stack_columns([values[task, method] for task in tasks])
+        if len(matrix) < MIN_SEEDS:
+            notes.append(f"{method} is left out: intervals need at least {MIN_SEEDS} seeds on every task")
             continue
         matrices[method] = matrix
         if left_out:
             notes.append(f"{method}: {left_out} of its runs left out, for an equal number on every task")
-    return Matrices(tasks=tuple(tasks), scores=matrices, notes=tuple(notes))
+    return ScoreMatrices(tasks=tuple(tasks), scores=matrices, notes=tuple(notes))
 
 
-def _score(run: Run, limits: tuple[float, float]) -> Score:
+def _score(run: RecordedRun, limits: tuple[float, float]) -> RunScore:
     low, high = limits
     final = final_score(run)
-    # Where all runs are equal, none is better or worse.
+    # If all runs are equal, none is better or worse.
     normalized = (final - low) / (high - low) if high > low else 0.5
-    return Score(
+    return RunScore(
         task=run.task, method=run.label, seed=run.seed, steps=run.total_steps, final=final, normalized=normalized
     )
 
 
-def _matrix(columns: Sequence[Sequence[float]]) -> tuple[Array, int]:
-    """Columns cut to the shortest of them, and how many values that costs."""
+def _stack_columns(columns: Sequence[Sequence[float]]) -> tuple[Array, int]:
+    """Stack columns, cut to the length of the shortest; also the number of values cut off."""
     rows = min(len(column) for column in columns)
     matrix = np.array([column[:rows] for column in columns], dtype=np.float64).T
     return matrix, sum(len(column) - rows for column in columns)

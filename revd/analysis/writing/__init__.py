@@ -1,1 +1,1 @@
-"""Reports, figures, films and CSV as files."""
+"""Writing figures, films, CSV files, tables and reports."""

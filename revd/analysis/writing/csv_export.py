@@ -1,4 +1,4 @@
-"""Every plotted number as CSV. Numbers that do not exist, such as the deviation of one seed, are empty cells."""
+"""Every plotted number as CSV. Missing numbers, such as the deviation of one seed, are empty cells."""
 
 import csv
 import math
@@ -9,8 +9,8 @@ import numpy as np
 
 from revd.analysis.reading.searches import Search
 from revd.analysis.statistics.aggregate import Aggregate
-from revd.analysis.statistics.figure_data import Curves
-from revd.analysis.statistics.scores import Score
+from revd.analysis.statistics.curves import Curves
+from revd.analysis.statistics.scores import RunScore
 
 CURVE_COLUMNS = ("task", "method", "seeds", "steps", "mean", "std", "low", "high")
 SCORE_COLUMNS = ("task", "method", "seed", "steps", "return", "normalized")
@@ -20,21 +20,21 @@ Row = tuple[object, ...]
 
 
 def curve_rows(curves: Curves) -> Iterator[Row]:
-    """The learning curves; `low` and `high` are the band's edges, which keep within the returns that were seen."""
+    """Rows of the learning curves; `low` and `high` are the edges of the band."""
     for task, methods in curves.items():
         for method, curve in methods.items():
             for numbers in zip(curve.steps, curve.mean, curve.deviation, curve.low, curve.high, strict=True):
                 yield task, method, curve.seeds, *numbers
 
 
-def score_rows(scores: Iterable[Score]) -> Iterator[Row]:
-    """The final return of every finished run, as it was and as it enters the comparison."""
+def score_rows(scores: Iterable[RunScore]) -> Iterator[Row]:
+    """Rows of the scores: the final return of every finished run, and its normalised value."""
     for score in scores:
         yield score.task, score.method, score.seed, score.steps, score.final, score.normalized
 
 
 def comparison_rows(found: Aggregate) -> Iterator[Row]:
-    """The comparison over tasks; `score` is the profile's threshold."""
+    """Rows of the comparison over tasks; `score` is the threshold of a profile."""
     for method, mean in found.iqm.items():
         yield "iqm", method, "", "", mean.value, mean.low, mean.high
     for (better, worse), chance in found.improvements.items():
@@ -45,18 +45,18 @@ def comparison_rows(found: Aggregate) -> Iterator[Row]:
 
 
 def search_columns(search: Search) -> tuple[str, ...]:
-    """What is told of each trial."""
-    return "trial", "state", "score", *(axis.name for axis in search.axes)
+    """Columns of `search_rows`."""
+    return "trial", "state", "score", *(parameter.name for parameter in search.parameters)
 
 
 def search_rows(search: Search) -> Iterator[Row]:
-    """The trials; pruned ones have the score that they had when they were stopped."""
+    """Rows of the trials of a search; a pruned trial has its score when it was stopped."""
     for trial in search.trials:
         yield trial.number, trial.state, np.nan if trial.score is None else trial.score, *trial.values.values()
 
 
 def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Row]) -> Path:
-    """Write a table."""
+    """Write a CSV file."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -65,7 +65,7 @@ def write_csv(path: Path, columns: Iterable[str], rows: Iterable[Row]) -> Path:
 
 
 def _cell(value: object) -> object:
-    """Floats to ten digits, which no reader misses and which hide the noise of the last ones."""
+    """Round floats to ten digits: the last digits are noise."""
     if isinstance(value, float | np.floating):
         return f"{value:.10g}" if math.isfinite(value) else ""
     return value

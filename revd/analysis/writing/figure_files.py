@@ -1,4 +1,4 @@
-"""Results as files: PNG and PDF of each figure, and its numbers beside it."""
+"""Writing all figures of a report: PNG and PDF of each, and a CSV file of its numbers."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,12 +8,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from revd.analysis.drawing.comparisons import comparison_figure
-from revd.analysis.drawing.figures import save_figure
 from revd.analysis.drawing.search_figure import search_figure
 from revd.analysis.drawing.styles import Style, distinct_styles, method_styles
 from revd.analysis.drawing.task_curves import curve_figure
 from revd.analysis.statistics.curves import WINDOW
-from revd.analysis.statistics.figure_data import Analysis, Result, SearchResult
+from revd.analysis.statistics.figure_data import FigureData, ReportData, SearchData
 from revd.analysis.writing.csv_export import (
     COMPARISON_COLUMNS,
     CURVE_COLUMNS,
@@ -25,13 +24,15 @@ from revd.analysis.writing.csv_export import (
     search_rows,
     write_csv,
 )
+from revd.analysis.writing.image_files import save_figure
 
-Tell = Callable[[Path], None]
+#: Called with the PNG of each figure once it is written.
+OnWritten = Callable[[Path], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """One figure's files."""
+class ImageFiles:
+    """The files of one image."""
 
     png: Path
     pdf: Path
@@ -39,89 +40,92 @@ class Drawing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
-    """The files of one result; those of the comparison over tasks are None where it could not be made."""
+class FigureFiles:
+    """The files of one figure: learning curves, scores, and the comparison over tasks, if there is one."""
 
-    result: Result
-    curves: Drawing
-    comparison: Drawing | None
+    data: FigureData
+    curves: ImageFiles
+    comparison: ImageFiles | None
     scores: Path
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedSearch:
-    """The files of a search; those of its learning curves are None where no episode has ended."""
+class SearchFiles:
+    """The files of a search: scores of the trials, and their learning curves, if an episode has ended."""
 
-    result: SearchResult
-    scores: Drawing
-    curves: Drawing | None
+    data: SearchData
+    scores: ImageFiles
+    curves: ImageFiles | None
 
     @property
-    def drawings(self) -> list[Drawing]:
-        """All of them."""
+    def images(self) -> list[ImageFiles]:
+        """All images of the search."""
         return [self.scores] if self.curves is None else [self.scores, self.curves]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publication:
-    """The files of all results."""
+class ReportFiles:
+    """The files of all figures and searches."""
 
-    results: tuple[Published, ...] = ()
-    searches: tuple[PublishedSearch, ...] = ()
+    figures: tuple[FigureFiles, ...] = ()
+    searches: tuple[SearchFiles, ...] = ()
 
 
-def publish(
-    analysis: Analysis, directory: Path, *, window: int = WINDOW, tell: Tell = lambda path: None
-) -> Publication:
-    """Write all figures into a directory; `tell` is called with the PNG of each as soon as it is there."""
+def write_figures(
+    data: ReportData, directory: Path, *, window: int = WINDOW, on_written: OnWritten = lambda path: None
+) -> ReportFiles:
+    """Write all figures into a directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    styles = method_styles(analysis.methods)
-    names = _search_names(analysis)
-    return Publication(
-        results=tuple(_publish(result, directory, styles, window, tell) for result in analysis.results),
+    styles = method_styles(data.methods)
+    names = _search_names(data)
+    return ReportFiles(
+        figures=tuple(_write_figure(figure, directory, styles, window, on_written) for figure in data.figures),
         searches=tuple(
-            _publish_search(found, directory / name, window, tell)
-            for name, found in zip(names, analysis.searches, strict=True)
+            _write_search(found, directory / name, window, on_written)
+            for name, found in zip(names, data.searches, strict=True)
         ),
     )
 
 
-def _search_names(analysis: Analysis) -> list[str]:
-    """File names after the directories of searches, each once."""
+def _search_names(data: ReportData) -> list[str]:
+    """A unique file name for each search, made from its directory's name."""
     names: list[str] = []
-    for found in analysis.searches:
+    for found in data.searches:
         plain = re.sub(r"[^\w.-]+", "-", f"search-{found.search.directory.resolve().name}")
         taken = sum(name == plain or name.startswith(f"{plain}~") for name in names)
         names.append(f"{plain}~{taken + 1}" if taken else plain)
     return names
 
 
-def _publish_search(found: SearchResult, path: Path, window: int, tell: Tell) -> PublishedSearch:
-    csv = write_csv(path.with_name(f"{path.name}.csv"), search_columns(found.search), search_rows(found.search))
-    scores = _save(search_figure(found.search), csv)
-    tell(scores.png)
+def _write_search(data: SearchData, path: Path, window: int, on_written: OnWritten) -> SearchFiles:
+    csv = write_csv(path.with_name(f"{path.name}.csv"), search_columns(data.search), search_rows(data.search))
+    scores = _write_images(search_figure(data.search), csv)
+    on_written(scores.png)
     curves = None
-    if found.curves is not None:
-        csv = write_csv(path.with_name(f"{path.name}-curves.csv"), CURVE_COLUMNS, curve_rows(found.curves.curves))
-        curves = _save(curve_figure(found.curves, styles=distinct_styles(found.curves.drawn), window=window), csv)
-        tell(curves.png)
-    return PublishedSearch(result=found, scores=scores, curves=curves)
+    if data.curves is not None:
+        csv = write_csv(path.with_name(f"{path.name}-curves.csv"), CURVE_COLUMNS, curve_rows(data.curves.curves))
+        styles = distinct_styles(data.curves.drawn)
+        curves = _write_images(curve_figure(data.curves, styles=styles, window=window), csv)
+        on_written(curves.png)
+    return SearchFiles(data=data, scores=scores, curves=curves)
 
 
-def _publish(result: Result, directory: Path, styles: Mapping[str, Style], window: int, tell: Tell) -> Published:
-    name = result.selection.name
-    csv = write_csv(directory / f"{name}.csv", CURVE_COLUMNS, curve_rows(result.curves))
-    curves = _save(curve_figure(result, styles=styles, window=window), csv)
-    tell(curves.png)
-    scores = write_csv(directory / f"{name}-scores.csv", SCORE_COLUMNS, score_rows(result.scores))
+def _write_figure(
+    data: FigureData, directory: Path, styles: Mapping[str, Style], window: int, on_written: OnWritten
+) -> FigureFiles:
+    name = data.plan.name
+    csv = write_csv(directory / f"{name}.csv", CURVE_COLUMNS, curve_rows(data.curves))
+    curves = _write_images(curve_figure(data, styles=styles, window=window), csv)
+    on_written(curves.png)
+    scores = write_csv(directory / f"{name}-scores.csv", SCORE_COLUMNS, score_rows(data.scores))
     comparison = None
-    if result.aggregate is not None:
-        csv = write_csv(directory / f"{name}-comparison.csv", COMPARISON_COLUMNS, comparison_rows(result.aggregate))
-        comparison = _save(comparison_figure(result, styles=styles), csv)
-        tell(comparison.png)
-    return Published(result=result, curves=curves, comparison=comparison, scores=scores)
+    if data.aggregate is not None:
+        csv = write_csv(directory / f"{name}-comparison.csv", COMPARISON_COLUMNS, comparison_rows(data.aggregate))
+        comparison = _write_images(comparison_figure(data, styles=styles), csv)
+        on_written(comparison.png)
+    return FigureFiles(data=data, curves=curves, comparison=comparison, scores=scores)
 
 
-def _save(figure: Figure, csv: Path) -> Drawing:
+def _write_images(figure: Figure, csv: Path) -> ImageFiles:
     png, pdf = (save_figure(figure, csv.with_name(csv.stem + suffix)) for suffix in (".png", ".pdf"))
-    return Drawing(png=png, pdf=pdf, csv=csv)
+    return ImageFiles(png=png, pdf=pdf, csv=csv)

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from revd.analysis.drawing.film import CURVE, HEADER, LARGEST_HEIGHT, WIDTH, Film
+from revd.analysis.drawing.film import CURVE, HEADER, MAX_FRAME_HEIGHT, WIDTH, Film
 
 ORANGE = (0xD5, 0x5E, 0x00)
 
@@ -35,7 +35,7 @@ def test_a_picture_holds_the_frame_under_a_header():
     left = (WIDTH - 320) // 2
     assert (picture[HEADER : HEADER + 240, left : left + 320] == 60).all()
     assert (picture[HEADER : HEADER + 240, :left] == 255).all()
-    assert picture[:HEADER].min() < 60, "words"
+    assert picture[:HEADER].min() < 60, "text"
 
 
 def test_the_curve_grows_and_the_numbers_change():
@@ -59,18 +59,18 @@ def test_without_a_bonus_there_is_no_curve():
     assert film.picture(0).shape == (HEADER + 240, WIDTH, 3)
 
 
-def test_numbers_in_words():
+def test_the_texts_of_the_header():
     episode = make_episode(n=3)
     episode.rewards = np.array([1.5, -0.25, 1000])
-    assert Film(episode, title="x")._words(1) == ("step 2", "task reward 1.25", "bonus 1")
-    assert Film(make_episode(bonus=False), title="x")._words(0)[2] == "no bonus"
+    assert Film(episode, title="x")._header_texts(1) == ("step 2", "task reward 1.25", "bonus 1")
+    assert Film(make_episode(bonus=False), title="x")._header_texts(0)[2] == "no bonus"
 
 
 @pytest.mark.parametrize(
     ("shape", "shown"),
     [
         ((240, 320, 3), (316, 420)),
-        ((800, 800, 3), (LARGEST_HEIGHT, 316)),
+        ((800, 800, 3), (MAX_FRAME_HEIGHT, 316)),
         ((100, 1000, 3), (42, 420)),
         ((21, 30, 3), (42, 60)),
         ((210, 160, 3), (316, 241)),
@@ -78,7 +78,7 @@ def test_numbers_in_words():
 )
 def test_large_frames_are_made_smaller_and_heights_even(shape, shown):
     film = Film(make_episode(n=1, shape=shape), title="x")
-    assert film._shown == shown
+    assert film._frame_shape == shown
     assert film.picture(0).shape[0] % 2 == 0
 
 

@@ -4,10 +4,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from revd.analysis.drawing.styles import Style, method_styles
-from revd.analysis.drawing.task_curves import curve_figure, draw_curve, draw_task, grid_shape, pretty_task
-from revd.analysis.reading.runs import find_runs
+from revd.analysis.drawing.task_curves import curve_figure, draw_curve, draw_task
+from revd.analysis.reading.runs import load_runs
 from revd.analysis.statistics.curves import Curve
-from revd.analysis.statistics.figure_data import analyse
+from revd.analysis.statistics.figure_data import analyse_runs
 from tests.analysis.support import write_run
 
 STYLE = Style(colour="#0072B2", dashes="solid")
@@ -48,33 +48,12 @@ def test_an_empty_panel_says_so(axes):
     assert axes.texts[0].get_text() == "no finished episodes"
 
 
-@pytest.mark.parametrize(
-    ("panels", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (1, 3)), (4, (2, 2)), (5, (2, 3)), (6, (2, 3)), (7, (3, 3))]
-)
-def test_six_tasks_are_two_rows_of_three(panels, shape):
-    assert grid_shape(panels) == shape
-
-
-@pytest.mark.parametrize(
-    ("task", "title"),
-    [
-        ("bullet/half-cheetah", "Half Cheetah"),
-        ("bullet/walker-2d", "Walker 2D"),
-        ("minigrid/door-key-8x8", "Door Key 8x8"),
-        ("minigrid/key-corridor-s3r1", "Key Corridor S3R1"),
-        ("MountainCar-v0", "MountainCar-v0"),
-    ],
-)
-def test_titles_of_tasks(task, title):
-    assert pretty_task(task) == title
-
-
 def test_the_figure_has_a_panel_for_each_task_and_one_legend(tmp_path):
     for index, task in enumerate(("ant", "hopper", "humanoid", "walker-2d", "cart-pole")):
         write_run(tmp_path / task, task=f"bullet/{task}", returns=[1] * 20, method="PPO")
         state = "running" if index else "finished"
         write_run(tmp_path / task / "x", task=f"bullet/{task}", returns=[2] * 20, method="PPO+REVD", state=state)
-    (result,) = analyse(find_runs(tmp_path)).results
+    (result,) = analyse_runs(load_runs(tmp_path)).figures
     figure = curve_figure(result, styles=method_styles(["PPO", "PPO+REVD"]), window=7)
     body, below = figure.subfigs
     assert [axes.get_title(loc="left") for axes in body.axes] == ["Ant", "Cart Pole", "Hopper", "Humanoid", "Walker 2D"]
@@ -83,11 +62,3 @@ def test_the_figure_has_a_panel_for_each_task_and_one_legend(tmp_path):
     caption = below.texts[0].get_text().replace("\n", " ")
     for words in ("(1 of each", "sample standard deviation", "last 7 episodes", "Some runs are unfinished"):
         assert words in caption
-
-
-def test_the_caption_tells_how_many_seeds(tmp_path):
-    for seed, method in ((1, "PPO"), (2, "PPO"), (1, "PPO+REVD")):
-        write_run(tmp_path / f"{method}{seed}", seed=seed, method=method, returns=[1] * 20)
-    (result,) = analyse(find_runs(tmp_path)).results
-    figure = curve_figure(result, styles=method_styles(["PPO", "PPO+REVD"]))
-    assert "(1 to 2 of each method and task)" in figure.subfigs[1].texts[0].get_text().replace("\n", " ")

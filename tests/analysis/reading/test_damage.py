@@ -1,4 +1,4 @@
-"""Damaged runs: of a real training, by hand, and with odd files. Each is told, and none of them has a final return."""
+"""Damaged runs: of a real training, by hand, and with odd files. Each is reported, and none has a final return."""
 
 import csv
 import json
@@ -9,8 +9,8 @@ import socket
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import collect_runs, load_run
-from revd.analysis.statistics.scores import scored
+from revd.analysis.reading.runs import find_runs, load_run
+from revd.analysis.statistics.scores import runs_with_score
 from revd.runs.config import Parameters, TrainConfig
 from revd.runs.train import train
 from tests.analysis.support import write_json, write_run
@@ -54,7 +54,7 @@ def write_lines(run, lines):
 
 def damage_of(directory):
     found = load_run(directory)
-    assert scored([found]) == ([] if found.damage else [found])
+    assert runs_with_score([found]) == ([] if found.damage else [found])
     return found.damage
 
 
@@ -80,8 +80,8 @@ def test_any_row_that_is_missing(run, line):
     lines = lines_of(run)
     del lines[line - 1 if line > 0 else line]
     write_lines(run, lines)
-    told = damage_of(run)
-    assert ("rows are missing before line " in told) or (line == -1 and "(status.json)" in told)
+    damage = damage_of(run)
+    assert ("rows are missing before line " in damage) or (line == -1 and "(status.json)" in damage)
 
 
 def test_a_cut_last_line(run):
@@ -117,7 +117,7 @@ def test_other_columns(run):
     assert damage_of(run) == "episodes.csv has no column 'steps' in its first line"
 
 
-def test_equal_returns_that_stop_early_are_told_by_their_lengths(tmp_path):
+def test_equal_returns_that_stop_early_are_found_by_their_lengths(tmp_path):
     status = {"steps": 1000, "episode_return": -200.0}
     whole = write_run(tmp_path / "whole", returns=[-200] * 100, status=status)
     half = write_run(tmp_path / "half", returns=[-200] * 50, status=status)
@@ -161,7 +161,7 @@ def test_lengths_count_steps_of_one_environment(trained):
 
 @pytest.mark.parametrize("name", ["episodes.csv", "status.json", "run.json", "progress.csv", "config.json"])
 @pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device", "a directory"])
-def test_what_is_no_file_does_not_hang(run, tmp_path, name, kind, monkeypatch):
+def test_a_file_of_another_kind_does_not_block(run, tmp_path, name, kind, monkeypatch):
     write_run(tmp_path / "good", returns=[1])
     path = run / name
     path.unlink()
@@ -176,18 +176,18 @@ def test_what_is_no_file_does_not_hang(run, tmp_path, name, kind, monkeypatch):
     else:
         path.mkdir()
     monkeypatch.chdir(tmp_path)
-    found = collect_runs([tmp_path])
+    found = find_runs([tmp_path])
     if name == "config.json":
         assert [entry.directory.name for entry in found.runs] == ["good"]
         assert found.unreadable[0].endswith(f"is not a run directory: config.json is {kind}; it must be a file")
     else:
         (damaged,) = [entry for entry in found.runs if entry.directory == run]
-        assert damaged.damage == f"{name} is no ordinary file"
+        assert damaged.damage == f"{name} is not a regular file"
 
 
 def test_a_fifo_in_the_place_of_a_run(tmp_path):
     write_run(tmp_path / "good", returns=[1])
     os.mkfifo(tmp_path / "run")
-    assert len(collect_runs([tmp_path]).runs) == 1
+    assert len(find_runs([tmp_path]).runs) == 1
     with pytest.raises(ValueError, match=r"no runs found: .*run' is not a directory"):
-        collect_runs([tmp_path / "run"])
+        find_runs([tmp_path / "run"])

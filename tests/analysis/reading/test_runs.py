@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import collect_runs, find_runs, load_progress, load_run
+from revd.analysis.reading.runs import find_runs, load_progress, load_run, load_runs
 from revd.episodes import Episodes, read_episodes
 from revd.runs.config import Parameters, TrainConfig
 from revd.runs.train import train
@@ -28,7 +28,7 @@ def test_runs_are_found_at_any_depth_and_ordered(tmp_path):
     write_run(tmp_path / "b" / "deep" / "x", method="PPO+REVD", seed=2)
     write_run(tmp_path / "a", method="PPO+REVD", seed=1)
     write_run(tmp_path / "c", method="PPO", seed=3)
-    assert [(run.method, run.seed) for run in find_runs(tmp_path)] == [
+    assert [(run.method, run.seed) for run in load_runs(tmp_path)] == [
         ("PPO", 3), ("PPO+REVD", 1), ("PPO+REVD", 2)
     ]  # fmt: skip
 
@@ -37,11 +37,11 @@ def test_overlapping_paths_give_each_run_once(tmp_path):
     write_run(tmp_path / "a" / "x")
     write_run(tmp_path / "b")
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    found = collect_runs([tmp_path, tmp_path / "a", tmp_path / "a" / "x", tmp_path / "link"])
+    found = find_runs([tmp_path, tmp_path / "a", tmp_path / "a" / "x", tmp_path / "link"])
     assert len(found.runs) == 2
 
 
-def test_a_run_that_only_waits_is_read(tmp_path):
+def test_a_waiting_run_is_read(tmp_path):
     directory = write_run(tmp_path / "run")
     for name in ("status.json", "episodes.csv", "run.json"):
         (directory / name).unlink()
@@ -52,12 +52,12 @@ def test_a_run_that_only_waits_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("steps", "returns", "reached"), [(700, [1, 2], 700), (0, [1, 2, 3], 30), (None, [], 0)]
 )  # fmt: skip
-def test_an_unfinished_run_has_got_as_far_as_its_files_say(tmp_path, steps, returns, reached):
+def test_the_steps_of_an_unfinished_run(tmp_path, steps, returns, reached):
     run = load_run(write_run(tmp_path / "run", returns=returns, state="running", status={"steps": steps}))
     assert (run.reached, run.finished) == (reached, False)
 
 
-def test_a_half_written_last_line_is_not_believed(tmp_path):
+def test_a_half_written_last_line_is_ignored(tmp_path):
     directory = write_run(tmp_path / "run", returns=[1, 2])
     with (directory / "episodes.csv").open("a") as file:
         file.write("30,20")
@@ -65,7 +65,7 @@ def test_a_half_written_last_line_is_not_believed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"task": "A"}', '{"task": "A", "resolved": null}'])
-def test_something_else_is_refused(tmp_path, text):
+def test_another_config_is_refused(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match="is not a run directory"):
         load_run(tmp_path)
@@ -78,35 +78,35 @@ def test_a_broken_status_does_not_hide_a_run(tmp_path):
         assert load_run(directory).state == "unknown"
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_kept(tmp_path):
+def test_unreadable_runs_are_reported_and_the_others_kept(tmp_path):
     write_run(tmp_path / "good")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "config.json").write_text(json.dumps({"seed": 1}))
-    found = collect_runs([tmp_path])
+    found = find_runs([tmp_path])
     assert [run.directory.name for run in found.runs] == ["good"]
     (reason,) = found.unreadable
     assert "bad' is not a run directory: 'task' is missing" in reason
 
 
-def test_no_runs_says_where_was_looked(tmp_path):
+def test_the_message_without_runs_names_the_paths(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     paths = [tmp_path / name for name in ("empty", "absent", "file")]
     with pytest.raises(ValueError, match="no runs found") as error:
-        collect_runs(paths)
+        find_runs(paths)
     message = str(error.value)
     assert f"'{tmp_path}/empty' holds no config.json" in message
     assert f"'{tmp_path}/absent' does not exist" in message
     assert f"'{tmp_path}/file' is not a directory" in message
     assert "\n" not in message
     with pytest.raises(ValueError, match="no directory was given"):
-        collect_runs([])
+        find_runs([])
 
 
-def test_no_readable_runs_says_why(tmp_path):
+def test_the_message_without_readable_runs_says_why(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match=r"no runs found.*'task' is missing"):
-        collect_runs([tmp_path])
+        find_runs([tmp_path])
 
 
 def test_columns_of_the_logger_with_empty_cells(tmp_path):
@@ -131,7 +131,7 @@ def test_impossible_episodes_are_refused(steps, returns, message):
         Episodes(steps=np.array(steps), returns=np.array(returns))
 
 
-def test_what_a_training_writes_is_what_is_read(tmp_path):
+def test_a_real_run_is_read(tmp_path):
     config = TrainConfig(
         task="CartPole-v1", steps=128, n_envs=2, output=tmp_path / "run", algo_params=Parameters(n_steps=32)
     )
@@ -164,7 +164,7 @@ def test_values_of_other_types_are_unreadable(wrong, said, tmp_path):
     write_run(tmp_path / "good")
     path = write_run(tmp_path / "bad") / "config.json"
     write_json(path, json.loads(path.read_text()) | wrong)
-    found = collect_runs([tmp_path])
+    found = find_runs([tmp_path])
     assert [run.directory.name for run in found.runs] == ["good"]
     assert re.search(f"bad' is not a run directory: {said}", found.unreadable[0])
 

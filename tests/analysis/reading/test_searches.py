@@ -5,18 +5,19 @@ import re
 import numpy as np
 import pytest
 
-from revd.analysis.drawing.search_figure import search_caption, search_figure
-from revd.analysis.reading.runs import collect_runs
+from revd.analysis.drawing.captions import search_caption
+from revd.analysis.drawing.search_figure import search_figure
+from revd.analysis.reading.runs import find_runs
 from revd.analysis.reading.searches import load_search
-from revd.analysis.statistics.figure_data import analyse
-from revd.analysis.writing.figure_files import Publication, publish
+from revd.analysis.statistics.figure_data import analyse_runs
+from revd.analysis.writing.figure_files import ReportFiles, write_figures
 from revd.analysis.writing.report import report
 from tests.analysis.reading.searches import SPACE, write_search
 from tests.analysis.support import fake_save, write_json, write_run
 
 
 def load(directory):
-    return load_search(directory, collect_runs([directory]).runs)
+    return load_search(directory, find_runs([directory]).runs)
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +26,13 @@ def thirty(tmp_path_factory):
 
 
 def marks(axes):
-    """Places and heights of the marks of each kind, by what they look like."""
+    """Positions of the marks of each kind, by marker and fill style."""
     return {(line.get_marker(), line.get_fillstyle()): line.get_xydata() for line in axes.lines}
 
 
 def test_a_search_is_read(thirty):
     search = load(thirty)
-    assert [(axis.name, axis.ends, axis.is_log) for axis in search.axes] == [
+    assert [(parameter.name, parameter.bounds, parameter.is_log) for parameter in search.parameters] == [
         ("weight", (0.001, 10.0), True),
         ("alpha", (0.1, 0.9), False),
         ("k", (1.0, 15.0), True),
@@ -68,30 +69,30 @@ def test_the_legend_has_kinds_and_not_trials(thirty):
     ]  # fmt: skip
 
 
-def test_where_all_tie_none_is_marked_as_the_best(tmp_path):
+def test_no_trial_is_the_best_if_all_scores_are_equal(tmp_path):
     search = load(write_search(tmp_path / "tie", trials=5, earns=lambda values: -200.0, prune=False))
     assert search.best == []
-    assert "none is the best" in search_caption(search)
+    assert "so none is the best" in search_caption(search)
     assert "best" not in [text.get_text() for text in search_figure(search).subfigs[0].legends[0].get_texts()]
 
 
-def test_trials_are_in_no_other_result(thirty, tmp_path):
+def test_trials_are_in_no_other_figure(thirty, tmp_path):
     for seed in (1, 2):
         write_run(tmp_path / f"a{seed}", seed=seed, returns=[1] * 100)
-    found = analyse(collect_runs([thirty, tmp_path]).runs)
+    found = analyse_runs(find_runs([thirty, tmp_path]).runs)
     assert [run.directory.name for run in found.runs] == ["a1", "a2"]
-    assert [result.selection.name for result in found.results] == ["gymnasium-algorithms"]
+    assert [result.plan.name for result in found.figures] == ["gymnasium-algorithms"]
     assert (len(found.searches), len(found.all_runs)) == (1, 62)
 
 
 def test_curves_of_a_hundred_trials_have_a_short_legend(tmp_path):
-    (found,) = analyse(collect_runs([write_search(tmp_path / "s", trials=100)]).runs).searches
+    (found,) = analyse_runs(find_runs([write_search(tmp_path / "s", trials=100)]).runs).searches
     with pytest.MonkeyPatch.context() as patch:
         drawn = []
         patch.setattr(
             "revd.analysis.writing.figure_files.save_figure", lambda figure, path: drawn.append(figure) or path
         )
-        publish(analyse(found.search.runs), tmp_path / "figures")
+        write_figures(analyse_runs(found.search.runs), tmp_path / "figures")
     (legend,) = drawn[2].subfigs[0].legends
     labels = [text.get_text() for text in legend.get_texts()]
     best = sorted(trial.number for trial in found.search.finished[:8])
@@ -104,9 +105,9 @@ def test_curves_of_a_hundred_trials_have_a_short_legend(tmp_path):
 
 def test_a_report_of_a_search(thirty, tmp_path, monkeypatch):
     monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
-    analysis = analyse(collect_runs([thirty]).runs)
+    analysis = analyse_runs(find_runs([thirty]).runs)
     page = tmp_path / "page.md"
-    text = report(analysis, publish(analysis, tmp_path / "figures"), page)
+    text = report(analysis, write_figures(analysis, tmp_path / "figures"), page)
     search = analysis.searches[0].search
     best = search.best[0]
     values = " | ".join(best.values.values())
@@ -121,22 +122,22 @@ def test_a_report_of_a_search(thirty, tmp_path, monkeypatch):
         assert (tmp_path / name).is_file()
 
 
-def test_a_search_that_cannot_be_read_is_told(tmp_path):
+def test_an_unreadable_search_is_reported(tmp_path):
     directory = write_search(tmp_path / "s", trials=3)
     write_json(directory / "study.json", {"search": {"k": "k=3,5"}, "seeds": 1, "metric": "luck"})
-    found = analyse(collect_runs([directory]).runs)
+    found = analyse_runs(find_runs([directory]).runs)
     assert (len(found.runs), found.searches) == (3, ())
     (note,) = found.notes
     assert note.endswith(
         "s' is not the directory of a search: 'luck' is missing or unknown; its trials are shown like other runs"
     )
-    assert f"- {note}" in report(found, Publication(), tmp_path / "page.md")
+    assert f"- {note}" in report(found, ReportFiles(), tmp_path / "page.md")
 
 
-def test_a_search_of_nothing_is_told(tmp_path):
+def test_a_search_without_parameters_is_reported(tmp_path):
     directory = write_search(tmp_path / "s", trials=1)
     write_json(directory / "study.json", {"search": {}, "seeds": 1, "metric": "final"})
-    with pytest.raises(ValueError, match=r"study.json names no parameter that was searched"):
+    with pytest.raises(ValueError, match=r"study.json names no searched parameter"):
         load(directory)
 
 
@@ -144,11 +145,11 @@ def test_equal_names_of_searches_give_two_files(tmp_path, monkeypatch):
     monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
     for name in ("a", "b"):
         write_search(tmp_path / name / "tune it", trials=2, space={"k": "k=3,5"}, earns=lambda values: int(values["k"]))
-    found = publish(analyse(collect_runs([tmp_path]).runs), tmp_path / "figures")
+    found = write_figures(analyse_runs(find_runs([tmp_path]).runs), tmp_path / "figures")
     assert [entry.scores.png.name for entry in found.searches] == ["search-tune-it.png", "search-tune-it~2.png"]
 
 
-def test_what_a_search_writes_is_what_is_read(tmp_path):
+def test_a_real_search_is_read(tmp_path):
     pytest.importorskip("optuna", reason="searches come with an extra")
     from tests.support.fake_searches import run, search
 
@@ -158,7 +159,7 @@ def test_what_a_search_writes_is_what_is_read(tmp_path):
     assert {trial.number: (trial.state, trial.score) for trial in found.trials} == {
         one.number: (one.state, one.score) for one in records
     }
-    assert [axis.name for axis in found.axes] == ["weight", "k"]
-    assert found.axes[0].is_log
+    assert [parameter.name for parameter in found.parameters] == ["weight", "k"]
+    assert found.parameters[0].is_log
     described = json.loads((tmp_path / "real" / "study.json").read_text())
     assert found.seeds == described["seeds"] == 2

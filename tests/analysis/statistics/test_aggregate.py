@@ -11,7 +11,7 @@ from revd.analysis.statistics.aggregate import (
     performance_profile,
     probability_of_improvement,
 )
-from revd.analysis.statistics.scores import Matrices
+from revd.analysis.statistics.scores import ScoreMatrices
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_resampling_stays_within_tasks():
     assert (found.low, found.high) == (50, 50)
 
 
-def test_equal_seeds_give_equal_intervals_and_touch_no_other_generator(generator):
+def test_equal_seeds_give_equal_intervals_and_leave_the_global_generator(generator):
     scores = generator.normal(size=(5, 3))
     np.random.seed(7)  # noqa: NPY002
     expected = np.random.random(3)  # noqa: NPY002
@@ -80,8 +80,8 @@ def test_the_interval_is_that_of_a_naive_bootstrap(generator):
     np.testing.assert_allclose([found.low, found.high], np.percentile(resampled, [2.5, 97.5]), atol=0.06)
 
 
-def test_an_aggregate_holds_what_there_are_runs_for(generator):
-    matrices = Matrices(tasks=("a", "b"), scores={"PPO": generator.uniform(size=(3, 2)), "A2C": np.ones((2, 2))})
+def test_an_aggregate_holds_the_methods_with_runs(generator):
+    matrices = ScoreMatrices(tasks=("a", "b"), scores={"PPO": generator.uniform(size=(3, 2)), "A2C": np.ones((2, 2))})
     found = aggregate(matrices, (("A2C", "PPO"), ("PPO", "TRPO")))
     assert found.tasks == ("a", "b")
     assert found.seeds == {"PPO": 3, "A2C": 2}
@@ -89,4 +89,4 @@ def test_an_aggregate_holds_what_there_are_runs_for(generator):
     assert found.iqm["A2C"].value == 1
     assert found.improvements.keys() == {("A2C", "PPO")}
     assert found.improvements["A2C", "PPO"].value == 1
-    assert aggregate(Matrices(tasks=(), scores={}), ()) is None
+    assert aggregate(ScoreMatrices(tasks=(), scores={}), ()) is None

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from revd.analysis.statistics.curves import (
-    Interval,
-    band,
+    SeedRange,
     curve,
-    interval,
+    range_curve,
     recent_mean,
-    seen_range,
+    return_range,
+    seed_range,
     step_grid,
     steps_to_reach,
 )
@@ -47,14 +47,14 @@ def test_a_lucky_first_episode_is_no_success():
     assert steps_to_reach(episodes(0, -200, -200), -150, window=3) == 30
 
 
-def test_interval_is_the_range():
-    assert interval([3.0, 1.0, 8.0]) == Interval(mean=4.0, low=1.0, high=8.0)
+def test_the_range_over_seeds():
+    assert seed_range([3.0, 1.0, 8.0]) == SeedRange(mean=4.0, low=1.0, high=8.0)
     with pytest.raises(ValueError, match="at least one number"):
-        interval([])
+        seed_range([])
 
 
 def test_a_band_is_mean_and_range_on_a_common_grid():
-    curve = band([episodes(0, 2, 4), episodes(10, 10, 10)], total_steps=40, points=4, window=1)
+    curve = range_curve([episodes(0, 2, 4), episodes(10, 10, 10)], total_steps=40, points=4, window=1)
     np.testing.assert_array_equal(curve.steps, [10, 20, 30, 40])
     np.testing.assert_array_equal(curve.curves, [[0, 2, 4, 4], [10, 10, 10, 10]])
     np.testing.assert_array_equal(curve.mean, [5, 6, 7, 7])
@@ -64,7 +64,7 @@ def test_a_band_is_mean_and_range_on_a_common_grid():
 
 def test_a_band_starts_where_all_seeds_have_episodes():
     late = Episodes(steps=np.array([25.0]), returns=np.array([1.0]))
-    np.testing.assert_array_equal(band([episodes(0), late], total_steps=40, points=4).steps, [30, 40])
+    np.testing.assert_array_equal(range_curve([episodes(0), late], total_steps=40, points=4).steps, [30, 40])
 
 
 def test_a_grid_of_steps_ends_at_the_last():
@@ -85,18 +85,18 @@ def test_the_curve_of_one_seed_has_no_deviation():
     assert np.isnan(found.deviation).all()
 
 
-def test_a_band_keeps_within_the_returns_there_are():
+def test_a_band_is_cut_off_at_its_limits():
     found = curve(
         [episodes(0, 2, 4), episodes(10, 10, 10)], grid=step_grid(30, points=3), until=30, window=1, limits=(-1.0, 10.0)
     )
     np.testing.assert_allclose(found.low, [-1, 6 - np.sqrt(32), 7 - np.sqrt(18)])
     np.testing.assert_array_equal(found.high, [10, 10, 10])
-    np.testing.assert_allclose(found.deviation[0], np.sqrt(50), err_msg="the deviation itself is as it is")
+    np.testing.assert_allclose(found.deviation[0], np.sqrt(50), err_msg="the deviation itself is unchanged")
 
 
 def test_the_range_of_returns_is_over_all_episodes():
-    assert seen_range([episodes(3, -2), episodes(), episodes(7)]) == (-2, 7)
-    assert seen_range([episodes()]) == (-np.inf, np.inf)
+    assert return_range([episodes(3, -2), episodes(), episodes(7)]) == (-2, 7)
+    assert return_range([episodes()]) == (-np.inf, np.inf)
 
 
 def test_a_curve_may_have_no_point():
@@ -105,6 +105,6 @@ def test_a_curve_may_have_no_point():
 
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="at least one run"):
-        band([], total_steps=10)
+        range_curve([], total_steps=10)
     with pytest.raises(ValueError, match="window must be at least 1, got 0"):
         steps_to_reach(episodes(1), 0, window=0)

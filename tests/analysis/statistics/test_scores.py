@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import find_runs, load_run
-from revd.analysis.statistics.scores import Score, final_score, score_limits, score_matrices, score_runs
+from revd.analysis.reading.runs import load_run, load_runs
+from revd.analysis.statistics.scores import RunScore, final_score, score_limits, score_matrices, score_runs
 from tests.analysis.support import write_run
 
 
 def score(task, method, normalized, seed=0):
-    return Score(task=task, method=method, seed=seed, steps=100, final=0.0, normalized=normalized)
+    return RunScore(task=task, method=method, seed=seed, steps=100, final=0.0, normalized=normalized)
 
 
 def test_scores_lie_between_the_worst_and_the_best_run_of_a_task(tmp_path):
@@ -20,7 +20,7 @@ def test_scores_lie_between_the_worst_and_the_best_run_of_a_task(tmp_path):
     write_run(tmp_path / "g", method="PPO", seed=4, returns=[])
     damaged = write_run(tmp_path / "h", method="PPO", seed=5, returns=[-999])
     (damaged / "episodes.csv").write_text("steps,return,length,env\n10,-999,10,0\n20")
-    runs = find_runs(tmp_path)
+    runs = load_runs(tmp_path)
     limits = score_limits(runs)
     assert limits == {
         ("MountainCar-v0", None): (20, 60), ("CartPole-v1", None): (7, 7), ("MountainCar-v0", 0.5): (1000, 1000)
@@ -29,10 +29,10 @@ def test_scores_lie_between_the_worst_and_the_best_run_of_a_task(tmp_path):
     assert {name: (value.final, value.normalized) for name, value in found.items()} == {
         "a": (20, 0), "b": (60, 1), "c": (40, 0.5), "d": (7, 0.5), "e": (1000, 0.5)
     }  # fmt: skip
-    assert found["b"] == Score(task="MountainCar-v0", method="PPO", seed=2, steps=1000, final=60, normalized=1)
+    assert found["b"] == RunScore(task="MountainCar-v0", method="PPO", seed=2, steps=1000, final=60, normalized=1)
 
 
-def test_what_ends_after_the_steps_asked_for_does_not_count(tmp_path):
+def test_episodes_after_the_requested_steps_do_not_count(tmp_path):
     run = load_run(write_run(tmp_path / "a", steps=200, returns=[1, 3, *[0] * 16, 5, 7, 100]))
     assert final_score(run) == 6
     assert np.isnan(final_score(load_run(write_run(tmp_path / "b", steps=5, returns=[1]))))
@@ -47,7 +47,7 @@ def test_matrices_are_runs_by_tasks():
     assert found.notes == ()
 
 
-def test_what_is_left_out_is_told():
+def test_omissions_are_noted():
     scores = [score("a", method, 0.5, seed) for method in ("PPO", "A2C") for seed in range(3)]
     scores += [score("b", "PPO", 0.5, seed) for seed in range(2)]
     scores += [score("b", "A2C", 0.5)]

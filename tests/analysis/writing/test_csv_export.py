@@ -3,9 +3,9 @@ import csv
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import find_runs
+from revd.analysis.reading.runs import load_runs
 from revd.analysis.statistics.aggregate import Aggregate, Estimate, Profile
-from revd.analysis.statistics.figure_data import analyse
+from revd.analysis.statistics.figure_data import analyse_runs
 from revd.analysis.writing.csv_export import (
     COMPARISON_COLUMNS,
     CURVE_COLUMNS,
@@ -28,7 +28,7 @@ def result(tmp_path):
     write_run(tmp_path / "runs" / "a", seed=1, steps=200, returns=range(20))
     write_run(tmp_path / "runs" / "b", seed=2, steps=200, returns=[4.5] * 20)
     write_run(tmp_path / "runs" / "c", method="PPO+REVD", steps=200, returns=[1 / 3] * 20)
-    (found,) = analyse(find_runs(tmp_path / "runs"), window=2).results
+    (found,) = analyse_runs(load_runs(tmp_path / "runs"), window=2).figures
     return found
 
 

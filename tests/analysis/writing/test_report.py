@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from revd.analysis.reading.runs import find_runs, load_run
-from revd.analysis.statistics.figure_data import analyse
-from revd.analysis.writing.figure_files import Publication, publish
+from revd.analysis.reading.runs import load_run, load_runs
+from revd.analysis.statistics.figure_data import analyse_runs
+from revd.analysis.writing.figure_files import ReportFiles, write_figures
 from revd.analysis.writing.report import bonus_means, report
 from tests.analysis.support import fake_save, write_json, write_run
 
@@ -13,7 +13,7 @@ PROGRESS = "time/fps,exploration/bonus_share,exploration/time_fraction\n1,0.0,0.
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A page about two methods on one task, one run elsewhere, one that failed, and one under way."""
+    """A page about two methods on one task, one run on another task, a failed run and an unfinished one."""
     folder = tmp_path_factory.mktemp("report")
     runs = folder / "runs"
     for seed, final in ((1, 10), (2, 20)):
@@ -24,12 +24,12 @@ def page(tmp_path_factory):
     error = {"error": "RuntimeError: a | b", "steps": 70}
     write_run(runs / "d", method="PPO+REVD", task="CartPole-v1", sparse=0.9, state="failed", status=error)
     write_run(runs / "e", method="PPO+REVD", seed=3, returns=[1] * 5, state="running")
-    analysis = analyse(find_runs(runs))
+    data = analyse_runs(load_runs(runs))
     path = folder / "page.md"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
-        published = publish(analysis, folder / "figures")
-    path.write_text(report(analysis, published, path, unreadable=["'x' is no run"]))
+        files = write_figures(data, folder / "figures")
+    path.write_text(report(data, files, path, unreadable=["'x' is no run"]))
     return path
 
 
@@ -81,11 +81,11 @@ def test_how_to_repeat_it(page):
     assert "--output" not in text
 
 
-def test_runs_that_tell_little(tmp_path):
+def test_runs_with_little_information(tmp_path):
     directory = write_run(tmp_path / "run", state="failed")
     write_json(directory / "run.json", {"git": None})
-    analysis = analyse(find_runs(tmp_path))
-    text = report(analysis, Publication(), tmp_path / "page.md")
+    data = analyse_runs(load_runs(tmp_path))
+    text = report(data, ReportFiles(), tmp_path / "page.md")
     assert "1 run, 0 of them finished: 1 task, 1 method." in text
     assert "| 1 | — | — | — | — |" in text
     assert "None: no run that is neither failed nor damaged has a finished episode." in text
@@ -95,7 +95,7 @@ def test_runs_that_tell_little(tmp_path):
 
 def test_no_failures(tmp_path):
     write_run(tmp_path / "run", returns=[1] * 9)
-    text = report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md")
+    text = report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md")
     assert "## Failed and unfinished runs\n\nNone.\n" in text
 
 
@@ -106,18 +106,18 @@ def test_means_of_the_bonus_are_over_logged_rollouts(tmp_path):
     assert found == pytest.approx({"exploration/bonus_share": 0.25, "exploration/time_fraction": 0.03})
 
 
-def test_what_strangers_write_is_neither_run_nor_rendered(tmp_path):
+def test_untrusted_text_is_neither_run_nor_rendered(tmp_path):
     error = {"error": "<script>alert(1)</script>"}
     directory = write_run(tmp_path / "run", task="<b>x</b>", state="failed", status=error)
     write_json(directory / "run.json", {"repeat": "rm -rf ~", "platform": "<img src=x>"})
-    text = report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md", unreadable=["<i>"])
+    text = report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md", unreadable=["<i>"])
     assert "rm -rf" not in text
     assert "1 command left out: `run.json` holds none, or not one of `revd train`." in text
     assert "<" not in text
     assert "&lt;script&gt;alert(1)" in text
 
 
-def test_a_command_that_cannot_be_read_does_not_end_the_report(tmp_path):
+def test_a_command_that_cannot_be_parsed_is_left_out(tmp_path):
     directory = write_run(tmp_path / "run", returns=[1] * 9)
     write_json(directory / "run.json", {"repeat": "revd train --task 'open"})
-    assert "1 command left out" in report(analyse(find_runs(tmp_path)), Publication(), tmp_path / "page.md")
+    assert "1 command left out" in report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md")

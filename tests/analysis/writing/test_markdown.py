@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from revd.analysis.markdown import escape, link, numbers, percent, table
+from revd.analysis.writing.markdown import escape, link, numbers, percent, table
 
 
 def test_a_table_keeps_its_cells_apart():
@@ -20,7 +20,7 @@ def test_a_table_keeps_its_cells_apart():
         ("![x](http://y)", "!\\[x\\](http://y)"),
     ],
 )
-def test_text_of_strangers_stays_text(text, escaped):
+def test_untrusted_text_is_escaped(text, escaped):
     assert escape(text) == escaped
     assert table(("a",), [(text,)])[2] == f"| {escaped} |"
 
@@ -33,7 +33,7 @@ def test_text_of_strangers_stays_text(text, escaped):
         ((12345.6, 7.8), ["12,346", "8"]),
     ],
 )
-def test_numbers_that_stand_together_have_equal_decimals(values, text):
+def test_related_numbers_have_equal_decimals(values, text):
     assert numbers(*values) == text
 
 

@@ -1,7 +1,6 @@
-"""The worked example drawn: episodes in the plane, states coloured by their bonus, and the numbers as bars."""
+"""The figure of the worked example: episodes in the plane, coloured by bonus, and their numbers as bars."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -11,55 +10,53 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, FigureBase
-from numpy.typing import NDArray
 
 from revd.analysis.drawing.styles import COLOURS
-
-Array = NDArray[np.float64]
+from revd.arrays import Array
 
 COLOUR_MAP = "viridis"
 #: Empty space around the states of a panel, in units of the plane.
 MARGIN = 0.6
-#: Where most states crowd into less than this fraction of a panel, an inset magnifies them.
+#: If most states lie within less than this fraction of a panel, an inset magnifies them.
 CROWDED = 0.25
 #: Left, bottom, width and height of that inset, in fractions of the panel.
 INSET = (0.64, 0.03, 0.34, 0.4)
 
 
-class Episode(Protocol):
-    """What is drawn of an episode that was compared with the reference."""
+class ExampleEpisode(Protocol):
+    """An episode that was compared with the reference."""
 
     @property
     def name(self) -> str:
-        """What the agent does in it."""
+        """Short description of the agent's behaviour."""
 
     @property
     def states(self) -> Array:
-        """(n, 2), in order of time."""
+        """Visited states in order of time, (n, 2)."""
 
     @property
     def bonus(self) -> Array:
-        """(n,), of each state."""
+        """Bonus of each state, (n,)."""
 
     @property
     def mean_bonus(self) -> float:
-        """Mean over its states."""
+        """Mean bonus over its states."""
 
     @property
     def mean_unscaled(self) -> float:
-        """The same without L."""
+        """Mean bonus without the factor L."""
 
     @property
     def spread(self) -> float:
-        """L."""
+        """The factor L."""
 
     @property
     def divergence(self) -> float:
         """Rényi divergence from the reference."""
 
 
-def example_figure(reference: Array, episodes: Sequence[Episode]) -> Figure:
-    """Above: the reference, and each episode before it. Below: the mean bonus with and without L, L, the divergence."""
+def example_figure(reference: Array, episodes: Sequence[ExampleEpisode]) -> Figure:
+    """Top: the reference and each episode. Bottom: mean bonus with and without L, L, and the divergence."""
     figure = Figure(figsize=(9.6, 5.2), layout="constrained")
     FigureCanvasAgg(figure)
     parts = figure.add_gridspec(2, 1, height_ratios=(1.7, 1))
@@ -69,7 +66,7 @@ def example_figure(reference: Array, episodes: Sequence[Episode]) -> Figure:
 
 
 def draw_reference(axes: Axes, states: Array, *, faint: bool) -> Axes:
-    """Add the episode that the others are compared with; behind another one it is `faint`."""
+    """Add the reference episode; `faint` draws it as the background of another episode."""
     colour = "0.85" if faint else "0.4"
     axes.plot(*states.T, color=colour, linewidth=1.0, zorder=1)
     axes.scatter(states[:, 0], states[:, 1], color=colour, s=14, linewidth=0, zorder=1)
@@ -78,8 +75,8 @@ def draw_reference(axes: Axes, states: Array, *, faint: bool) -> Axes:
     return axes
 
 
-def draw_episode(axes: Axes, episode: Episode, *, norm: Normalize) -> PathCollection:
-    """Add an episode: its path, a ring around its first state, and all states coloured by what each is paid."""
+def draw_episode(axes: Axes, episode: ExampleEpisode, *, norm: Normalize) -> PathCollection:
+    """Add an episode: its path, a ring around its first state, and all states coloured by their bonus."""
     axes.plot(*episode.states.T, color="0.6", linewidth=0.7, zorder=2)
     _mark_start(axes, episode.states)
     x, y = episode.states.T
@@ -88,8 +85,8 @@ def draw_episode(axes: Axes, episode: Episode, *, norm: Normalize) -> PathCollec
     )
 
 
-def draw_inset(axes: Axes, episode: Episode, *, norm: Normalize) -> Axes | None:
-    """Magnify the place where most of the states are, if that is a small part of the panel; the inset, if any."""
+def draw_inset(axes: Axes, episode: ExampleEpisode, *, norm: Normalize) -> Axes | None:
+    """Magnify the region of most states, if it is a small part of the panel; return the inset, if any."""
     centre = np.median(episode.states, axis=0)
     radius = 4 * float(np.median(np.abs(episode.states - centre)))
     left, right = axes.get_xlim()
@@ -112,23 +109,14 @@ def draw_bars(axes: Axes, values: Sequence[float], *, title: str) -> Axes:
     axes.set_title(title, loc="left", fontsize="medium")
     axes.set_xticks([])
     axes.set_yticks([])
-    # Room for the numbers, on the left too where an estimate is negative.
+    # Leave room for the numbers; a negative estimate needs it on the left.
     axes.set_xlim(1.4 * min(0.0, *values), 1.4 * max(0.0, *values) or 1.0)
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
     return axes
 
 
-def save_example(figure: Figure, directory: Path) -> list[Path]:
-    """Write the figure as PNG and PDF, and say where."""
-    directory.mkdir(parents=True, exist_ok=True)
-    paths = [directory / f"example.{suffix}" for suffix in ("png", "pdf")]
-    for path in paths:
-        figure.savefig(path, dpi=200)
-    return paths
-
-
-def _draw_plane(figure: FigureBase, reference: Array, episodes: Sequence[Episode]) -> None:
+def _draw_plane(figure: FigureBase, reference: Array, episodes: Sequence[ExampleEpisode]) -> None:
     norm = Normalize(0, max(float(episode.bonus.max()) for episode in episodes))
     panels = _panels(figure, [reference, *(episode.states for episode in episodes)])
     draw_reference(panels[0], reference, faint=False)
@@ -144,7 +132,7 @@ def _draw_plane(figure: FigureBase, reference: Array, episodes: Sequence[Episode
 
 
 def _panels(figure: FigureBase, trajectories: Sequence[Array]) -> list[Axes]:
-    """A panel for each trajectory, all to the same scale."""
+    """Create a panel for each trajectory, all on the same scale."""
     panels: list[Axes] = list(figure.subplots(1, len(trajectories), sharex=True, sharey=True))
     states = np.concatenate(trajectories)
     (left, bottom), (right, top) = states.min(axis=0) - MARGIN, states.max(axis=0) + MARGIN
@@ -155,7 +143,7 @@ def _panels(figure: FigureBase, trajectories: Sequence[Array]) -> list[Axes]:
     return panels
 
 
-def _draw_numbers(figure: FigureBase, episodes: Sequence[Episode]) -> None:
+def _draw_numbers(figure: FigureBase, episodes: Sequence[ExampleEpisode]) -> None:
     numbers = {
         "mean bonus, with L": [episode.mean_bonus for episode in episodes],
         "mean bonus, without L": [episode.mean_unscaled for episode in episodes],

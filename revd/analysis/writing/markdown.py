@@ -1,4 +1,4 @@
-"""Markdown's tables and numbers."""
+"""Tables, numbers and links in Markdown."""
 
 import math
 import os
@@ -12,7 +12,7 @@ _ESCAPES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mar
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: int = 0) -> list[str]:
-    """Lines of a table whose last `numbers` columns are set to the right."""
+    """Lines of a table whose last `numbers` columns are aligned to the right."""
     text = len(columns) - numbers
     return [
         _line(columns),
@@ -23,29 +23,24 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: 
 
 
 def numbers(*values: float) -> list[str]:
-    """Returns that stand together, with as many decimals as the largest of them deserves."""
+    """Format related returns with equal decimals; the larger they are, the fewer decimals."""
     largest = max(map(abs, values))
     decimals = 0 if largest >= 1000 else 1 if largest >= 10 else 2
     return [f"{value:,.{decimals}f}" for value in values]
 
 
 def percent(value: float) -> str:
-    """A fraction in per cent; a dash where there is none."""
+    """Format a fraction in per cent; a dash if it is not finite."""
     return f"{value:.1%}" if math.isfinite(value) else MISSING
 
 
-def plural(count: int, word: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def link(path: Path, page: Path) -> str:
-    """How a page refers to a file: relative, so that both can be moved together."""
+    """A relative link from a page to a file, so that both can be moved together."""
     return quote(Path(os.path.relpath(path, page.parent)).as_posix())
 
 
 def escape(text: str) -> str:
-    """Text on one line that is neither HTML, code, a link nor the end of a table's cell, whoever wrote it."""
+    """Escape untrusted text: one line without HTML, code, links or the end of a table cell."""
     return " ".join(text.translate(_ESCAPES).split())
 
 

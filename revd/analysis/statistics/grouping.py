@@ -1,0 +1,112 @@
+"""Grouping and ordering runs, and telling apart runs of one method that had different settings."""
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from revd.analysis.reading.runs import RecordedRun
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+SUITE_TITLES: Mapping[str, str] = {
+    "atari": "Atari",
+    "bullet": "PyBullet",
+    "classic": "Classic control",
+    "minigrid": "MiniGrid",
+    "gymnasium": "Gymnasium",
+}
+
+#: Tables and legends list these methods first, in this order, then all others by name.
+METHOD_ORDER = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE", "A2C", "A2C+REVD")
+
+# These settings may differ between runs of one method: they do not change what the agent learns from.
+_IGNORED_SETTINGS = frozenset(
+    {
+        "task", "algo", "reward", "sparse", "seed", "steps", "output", "device", "trainer", "threads",
+        "emulator_threads", "checkpoint_every", "eval_every", "eval_episodes", "reward_params.seed",
+    }
+)  # fmt: skip
+
+
+def group_by(runs: Iterable[RecordedRun], key: Callable[[RecordedRun], Key]) -> dict[Key, list[RecordedRun]]:
+    """Group runs by a key; groups are in the order in which their keys first appear."""
+    groups: dict[Key, list[RecordedRun]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def label_variant(label: str) -> str:
+    """The part of a label in brackets, which describes the variant; empty without brackets."""
+    return label.partition(" (")[2]
+
+
+def task_suite(task: str) -> str:
+    """The suite of a task by its name: "bullet" for `bullet/hopper`, "gymnasium" for a plain Gymnasium id."""
+    prefix, separator, _ = task.partition("/")
+    return prefix if separator and prefix in SUITE_TITLES else "gymnasium"
+
+
+def name_variants(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+    """Set `variant` of runs whose method was run with several settings, so that they are never pooled.
+
+    A variant is described by the settings that differ between runs of the same method on the same task.
+    """
+    flat = {run.directory: _flatten(run.settings) for run in runs}
+    varying: dict[tuple[str, float | None, str], set[str]] = {}
+    for (task, sparse, method), group in group_by(runs, lambda run: (run.task, run.sparse, run.method)).items():
+        settings = [flat[run.directory] for run in group]
+        varying.setdefault((task_suite(task), sparse, method), set()).update(_varying_names(settings))
+    return [
+        replace(
+            run, variant=_describe_variant(flat[run.directory], varying[task_suite(run.task), run.sparse, run.method])
+        )
+        for run in runs
+    ]
+
+
+def sort_runs(runs: Iterable[RecordedRun]) -> list[RecordedRun]:
+    """Sort runs for tables: by suite, sparseness, task, method, variant and seed."""
+    return sorted(
+        runs, key=lambda run: (*setting_order(task_suite(run.task), run.sparse), run.task, *_method_order(run))
+    )
+
+
+def setting_order(suite: str, sparse: float | None) -> tuple[int, float]:
+    """Sort key of a suite and a probability of hidden rewards; dense rewards come first."""
+    return list(SUITE_TITLES).index(suite), -1.0 if sparse is None else sparse
+
+
+def _method_order(run: RecordedRun) -> tuple[int, str, str, int, str]:
+    place = METHOD_ORDER.index(run.method) if run.method in METHOD_ORDER else len(METHOD_ORDER)
+    return place, run.method, run.variant, run.seed, str(run.directory)
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as JSON text by dotted name, without those that may differ between runs of one method."""
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        values |= {f"{name}.{key}": entry for key, entry in value.items()} if isinstance(value, dict) else {name: value}
+    if "init_from" in values:
+        # Each seed starts from another pre-trained run, so only whether it is pre-trained matters.
+        values["init_from"] = values["init_from"] is not None
+    return {name: json.dumps(value) for name, value in values.items() if name not in _IGNORED_SETTINGS}
+
+
+def _varying_names(settings: Sequence[Mapping[str, str]]) -> set[str]:
+    """Names of settings that are not equal in all runs."""
+    names = {name for values in settings for name in values}
+    return {name for name in names if len({values.get(name, _default_value(name)) for values in settings} - {None}) > 1}
+
+
+def _default_value(name: str) -> str | None:
+    """The value of a missing setting: a parameter has its default; a config field is newer than the run."""
+    return "default" if "." in name else None
+
+
+def _describe_variant(values: Mapping[str, str], names: Iterable[str]) -> str:
+    found = {name.rpartition(".")[2]: values.get(name, _default_value(name)) for name in sorted(names)}
+    shown = {name: value.strip('"') for name, value in found.items() if value is not None}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())

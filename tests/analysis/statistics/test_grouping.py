@@ -1,0 +1,78 @@
+import pytest
+
+from revd.analysis.statistics.grouping import name_variants, sort_runs, task_suite
+from tests.analysis.support import make_runs
+
+
+@pytest.mark.parametrize(
+    ("task", "suite"),
+    [
+        ("atari/assault", "atari"),
+        ("bullet/hopper", "bullet"),
+        ("classic/cart-pole", "classic"),
+        ("minigrid/door-key-5x5", "minigrid"),
+        ("MountainCar-v0", "gymnasium"),
+        ("ALE/Pong-v5", "gymnasium"),
+        ("atari", "gymnasium"),
+    ],
+)
+def test_a_task_belongs_to_a_suite_by_its_name(task, suite):
+    assert task_suite(task) == suite
+
+
+def test_runs_with_different_settings_are_never_pooled(tmp_path):
+    runs = make_runs(
+        tmp_path,
+        {"method": "PPO+RE3", "seed": 1, "reward_params": {"k": 5}},
+        {"method": "PPO+RE3", "seed": 2, "reward_params": {"k": 10}},
+        {"method": "PPO+RE3", "seed": 3},
+        {"method": "PPO", "seed": 1},
+        {
+            "method": "PPO",
+            "seed": 2,
+            "threads": 4,
+            "steps": 7,
+            "device": "cuda",
+            "trainer": "fast",
+            "emulator_threads": 3,
+        },
+        {"method": "PPO+RE3", "seed": 1, "task": "CartPole-v1", "weight": 3.0},
+    )
+    found = {(run.task, run.method, run.seed): run.label for run in name_variants(runs)}
+    assert found["MountainCar-v0", "PPO+RE3", 1] == "PPO+RE3 (k=5)"
+    assert found["MountainCar-v0", "PPO+RE3", 2] == "PPO+RE3 (k=10)"
+    assert found["MountainCar-v0", "PPO+RE3", 3] == "PPO+RE3 (k=default)"
+    assert found["CartPole-v1", "PPO+RE3", 1] == "PPO+RE3 (k=default)", "settings may differ between tasks"
+    assert found["MountainCar-v0", "PPO", 1] == found["MountainCar-v0", "PPO", 2] == "PPO"
+
+
+def test_pretraining_makes_a_variant_but_not_from_which_run(tmp_path):
+    runs = make_runs(
+        tmp_path,
+        {"seed": 1, "init_from": "runs/a"},
+        {"seed": 2, "init_from": "runs/b"},
+        {"seed": 3, "init_from": None},
+    )
+    assert [run.label for run in name_variants(runs)] == [
+        "PPO (init_from=true)", "PPO (init_from=true)", "PPO (init_from=false)"
+    ]  # fmt: skip
+
+
+def test_a_field_that_older_runs_lack_makes_no_variant(tmp_path):
+    runs = make_runs(tmp_path, {"seed": 1}, {"seed": 2, "network": "paper"})
+    assert [run.label for run in name_variants(runs)] == ["PPO", "PPO"]
+    runs = make_runs(tmp_path / "more", {"seed": 1}, {"seed": 2, "network": "paper"}, {"seed": 3, "network": "sb3"})
+    assert [run.label for run in name_variants(runs)] == ["PPO", "PPO (network=paper)", "PPO (network=sb3)"]
+
+
+def test_the_order_of_tables(tmp_path):
+    runs = make_runs(
+        tmp_path,
+        {"task": "bullet/ant", "method": "A2C"},
+        {"task": "bullet/ant", "method": "TRPO"},
+        {"task": "bullet/ant", "method": "PPO", "seed": 2},
+        {"task": "bullet/ant", "method": "PPO", "seed": 1},
+        {"task": "bullet/ant", "method": "PPO", "sparse": 0.9},
+        {"task": "atari/assault", "method": "PPO+REVD"},
+    )
+    assert [run.directory.name for run in sort_runs(runs)] == ["5", "3", "2", "0", "1", "4"]
