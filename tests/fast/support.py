@@ -64,7 +64,7 @@ def collect(model: Any) -> None:
 
 
 def copy_rollout(source: Any, target: Any) -> None:
-    """Put into the target's buffer, of either kind, what is in the source's, which is SB3's."""
+    """Copy the buffer of SB3's model into that of another model, of either kind."""
     theirs, ours = source.rollout_buffer, target.rollout_buffer
     ours.reset()
     for step in range(theirs.buffer_size):

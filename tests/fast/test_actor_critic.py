@@ -36,18 +36,18 @@ def test_actions_are_drawn_with_their_probabilities() -> None:
     torch.testing.assert_close(found, torch.softmax(LOGITS[0], 0), rtol=0, atol=0.01)
 
 
-def test_what_is_impossible_is_never_drawn() -> None:
+def test_impossible_actions_are_never_sampled() -> None:
     torch.manual_seed(0)
     choices = FastCategorical(torch.tensor([[0.0, -torch.inf, 0.0]]).expand(1_000, -1))
     assert set(choices.get_actions().tolist()) == {0, 2}
     torch.testing.assert_close(choices.entropy(), torch.full((1_000,), 2.0).log())
 
 
-def test_deterministic_actions_are_the_likeliest() -> None:
+def test_deterministic_actions_are_the_most_probable() -> None:
     assert FastCategorical(LOGITS).get_actions(deterministic=True).tolist() == [1, 0, 2]
 
 
-def test_noise_can_come_from_outside() -> None:
+def test_actions_can_be_sampled_with_given_noise() -> None:
     noise = torch.tensor([[9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 3e4]])
     assert FastCategorical(LOGITS).sample_with(noise).tolist() == [0, 0, 3]
     torch.manual_seed(0)
@@ -86,7 +86,7 @@ def test_on_a_cpu_the_numbers_are_the_policys_own_to_the_last_bit(
         assert torch.equal(ours, theirs)
 
 
-def test_on_a_cpu_a_policy_that_shares_its_features_speaks_for_itself() -> None:
+def test_on_a_cpu_a_policy_with_shared_features_is_not_replaced() -> None:
     model = build(FastPPO, noise(), batch_size=48)
     assert make_actor_critic(model.policy) is model.policy
 
@@ -98,6 +98,6 @@ class Peculiar(ActorCriticPolicy):
         return super().extract_features(2 * obs, features_extractor)
 
 
-def test_a_policy_that_is_put_together_otherwise_speaks_for_itself() -> None:
+def test_a_policy_that_overrides_sb3s_methods_is_not_replaced() -> None:
     model = build(FastPPO, noise(), policy=Peculiar, policy_kwargs={"share_features_extractor": False}, batch_size=48)
     assert make_actor_critic(model.policy) is model.policy

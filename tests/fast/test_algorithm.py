@@ -1,4 +1,4 @@
-"""What a model shows of itself: files, fallbacks, precision, parameters."""
+"""Files, fallbacks, precision and parameters of a model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_file_of_one_loads_in_the_other(writer: Any, reader: Any, space: Any, 
     assert not torch.equal(parameters(loaded), parameters(model))
 
 
-def test_a_file_does_not_tell_who_wrote_it() -> None:
+def test_saved_files_equal_sb3s() -> None:
     states = []
     for kind in (PPO, FastPPO):
         model = build(kind, noise(FRAMES), **small(kind)).learn(48)
@@ -68,7 +68,7 @@ def test_a_file_does_not_tell_who_wrote_it() -> None:
     assert str(ours["policy.optimizer"]["param_groups"]) == str(theirs["policy.optimizer"]["param_groups"])
 
 
-def test_what_get_parameters_gave_puts_the_whole_network_back() -> None:
+def test_set_parameters_restores_the_whole_network() -> None:
     model = build(FastPPO, noise(FRAMES), **small(FastPPO)).learn(48)
     before, given = parameters(model).clone(), model.get_parameters()
     model.learn(48)
@@ -87,7 +87,7 @@ def test_moments_from_a_file_of_sb3_take_our_layout() -> None:
 
 
 @pytest.mark.parametrize("replayed", [False, True])
-def test_checkpoints_go_on_in_either(replayed: bool) -> None:
+def test_either_algorithm_resumes_a_checkpoint(replayed: bool) -> None:
     model = build(FastPPO, noise(FRAMES), **small(PPO))
     if replayed:
         capturing(model)
@@ -102,7 +102,7 @@ def test_checkpoints_go_on_in_either(replayed: bool) -> None:
         other.learn(48)
 
 
-def test_loaded_parameters_are_captured_anew() -> None:
+def test_loaded_parameters_are_captured_again() -> None:
     model = build(FastPPO, noise(), batch_size=12, n_epochs=2)
     recorder = capturing(model)
     model.learn(48)
@@ -120,7 +120,7 @@ def test_loaded_parameters_are_captured_anew() -> None:
 
 
 @pytest.mark.parametrize(("kind", "theirs"), [(FastPPO, PPO), (FastA2C, A2C)])
-def test_the_signature_is_sb3s_and_two_more(kind: Any, theirs: Any) -> None:
+def test_the_signature_adds_two_parameters_to_sb3s(kind: Any, theirs: Any) -> None:
     ours = inspect.signature(kind).parameters
     assert list(ours) == [*inspect.signature(theirs).parameters, "tf32", "overlap"]
     assert ours["learning_rate"].default == inspect.signature(theirs).parameters["learning_rate"].default
@@ -140,7 +140,7 @@ def test_with_a_buffer_of_the_users_it_is_sb3s_algorithm(kind: Any, capsys: pyte
     assert capsys.readouterr().out.count("is SB3's own with a rollout_buffer_class") == 1
 
 
-def test_a_cpu_is_mentioned_to_those_who_listen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cpu_is_mentioned_with_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     build(FastPPO, noise(), verbose=1, **small(PPO)).learn(2 * 48)
     assert capsys.readouterr().out.count("FastPPO runs without CUDA graphs: the policy is on the cpu") == 1
     build(FastPPO, noise(), **small(PPO))
@@ -156,7 +156,7 @@ OBSTACLES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("reason", OBSTACLES)
-def test_what_cannot_be_captured_is_named_and_learns_all_the_same(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_cannot_be_captured_give_the_reason_and_learn(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     observed, acted, options = OBSTACLES[reason]
     model = build(FastPPO, noise(observed, acted), **small(PPO), **options)
     assert isinstance(model.rollout_buffer, DeviceRolloutBuffer)
@@ -171,14 +171,14 @@ def test_what_cannot_be_captured_is_named_and_learns_all_the_same(reason: str, m
         model._notify(obstacle)
 
 
-def test_nothing_stands_in_the_way_of_plain_policies_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_policies_can_be_captured_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(FastA2C, noise())
     monkeypatch.setattr(model, "device", torch.device("cuda"))
     assert model._capture_obstacle() is None
 
 
 @pytest.mark.parametrize("tf32", [None, True, False])
-def test_tf32_lasts_as_long_as_the_work(tf32: bool | None) -> None:
+def test_tf32_is_set_only_while_training(tf32: bool | None) -> None:
     def settings() -> tuple[bool, bool]:
         return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
@@ -193,7 +193,7 @@ def test_tf32_lasts_as_long_as_the_work(tf32: bool | None) -> None:
     assert settings() == before
 
 
-def test_numbers_that_are_not_finite_are_noticed_where_distributions_cannot() -> None:
+def test_captured_updates_raise_for_statistics_that_are_not_finite() -> None:
     model = build(FastPPO, noise(), batch_size=48, n_epochs=1)
     capturing(model)
     with torch.no_grad():
@@ -239,7 +239,7 @@ def test_layers_that_are_frozen_stay_as_they_are(target_kl: float | None, replay
     assert not torch.equal(model.policy.action_net.weight, moved)
 
 
-def test_an_optimiser_that_has_lost_its_state_is_warm_again_before_it_is_captured() -> None:
+def test_an_optimiser_without_state_warms_up_before_it_is_captured() -> None:
     model = build(FastPPO, noise(), batch_size=12, n_epochs=2)
     recorder = capturing(model)
     model.learn(2 * 48)

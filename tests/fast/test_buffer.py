@@ -120,7 +120,7 @@ class Changes(BaseCallback):
 
 
 @pytest.mark.parametrize("observed", ["vector", "discrete"])
-def test_what_a_callback_changes_there_is_learnt_from(observed: str) -> None:
+def test_changes_by_callbacks_are_trained_on(observed: str) -> None:
     def train(kind: Any, callback: Changes | None) -> Any:
         return build(kind, noise(OBSERVATIONS[observed]), batch_size=48, n_epochs=1).learn(48, callback=callback)
 
@@ -178,7 +178,7 @@ def test_the_order_on_another_device_is_torchs(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_advantages_on_a_device_are_sb3s() -> None:
-    """The path of a GPU, with values and rewards in memory layouts of somebody else's."""
+    """The computation on a GPU, with values and rewards in other memory layouts."""
     reference, model = (build(kind, noise(), batch_size=12) for kind in (PPO, FastPPO))
     collect(reference)
     copy_rollout(reference, model)

@@ -64,7 +64,7 @@ def test_steps_are_those_of_torch(max_norm: float, most: int, monkeypatch: pytes
                 torch.testing.assert_close(optimizer.state[ours][name].cpu(), value.cpu(), rtol=1e-5, atol=1e-7)
 
 
-def test_a_gradient_that_is_not_a_number_spoils_all_as_it_does_in_torch() -> None:
+def test_a_nan_gradient_makes_all_parameters_nan_as_in_torch() -> None:
     optimizer, parameters = warm()
     parameters[0].grad = torch.full_like(parameters[0], torch.nan)
     with CapturableMode(optimizer, DEVICE).enabled():
@@ -83,7 +83,7 @@ def test_variants_of_adam_are_left_to_torch(options: dict[str, Any]) -> None:
         assert not clipped_adam.can_step(optimizer, parameters)
 
 
-def test_so_is_what_is_not_adam_warm_or_in_one_layout() -> None:
+def test_other_optimisers_states_and_layouts_are_left_to_torch() -> None:
     optimizer, parameters = warm(AdamW, weight_decay=0.0)
     with CapturableMode(optimizer, DEVICE).enabled():
         assert not clipped_adam.can_step(optimizer, parameters)

@@ -61,7 +61,7 @@ def play(model: Any, env: Any) -> list[dict[str, Any]]:
 
 
 def ours(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], list[torch.Tensor]]:
-    """What FastPPO played, and the noise of each rollout, (n_steps, n_envs, n_actions)."""
+    """The rollouts of FastPPO, and the noise of each, (n_steps, n_envs, n_actions)."""
     model, env = beginner(FastPPO)
     if DEVICE == "cpu":
         model._recorder = Replays()
@@ -82,7 +82,7 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], list[to
 
 
 def theirs(noise: list[torch.Tensor]) -> list[dict[str, Any]]:
-    """What SB3's PPO plays when it draws its actions with that noise."""
+    """The rollouts of SB3's PPO when it samples its actions with that noise."""
     model, env = beginner(PPO)
     model.policy.to(memory_format=torch.channels_last)
     rows = iter(torch.cat(noise))

@@ -1,4 +1,4 @@
-"""The path of a GPU: captured graphs against SB3's own update, no waiting, files that a CPU can read."""
+"""On a GPU: captured graphs against SB3's own update, no waiting, files that a CPU can read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def trained_together(
     start = parameters(reference)
     collect(reference)
     for order in range(5):
-        # SB3's `get` has flattened its arrays: fill them anew.
+        # SB3's `get` has flattened its arrays: fill them again.
         collect(reference)
         for model in (fast, rearranged):
             copy_rollout(reference, model)

@@ -1,4 +1,4 @@
-"""When work is captured, replayed, and captured anew."""
+"""When functions are captured, replayed, and captured again."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_changed_fingerprint_means_warming_up_and_a_new_capture() -> None:
     assert recorder.log.count("warm-up") == 2 * WARM_UPS
 
 
-def test_what_cannot_be_captured_runs_eagerly_and_says_so_once() -> None:
+def test_functions_that_cannot_be_captured_run_eagerly_with_one_warning() -> None:
     class Fails(Replays):
         def capture(self, work: Callable[[], Any]) -> Any:
             raise RuntimeError("operation not permitted when stream is capturing")

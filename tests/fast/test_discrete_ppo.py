@@ -50,7 +50,7 @@ def by_autograd(
 @pytest.mark.parametrize("clip_values", [True, False], ids=["values clipped", "values free"])
 @pytest.mark.parametrize(("n", "n_actions"), [(16, 4), (13, 6), (1, 2), (60, 18), (256, 4)])
 @pytest.mark.parametrize("moved", [0.0, 0.3], ids=["first minibatch", "later"])
-def test_it_is_what_autograd_finds(normalize: bool, clip_values: bool, n: int, n_actions: int, moved: float) -> None:
+def test_gradients_equal_autograds(normalize: bool, clip_values: bool, n: int, n_actions: int, moved: float) -> None:
     buffer, then = filled(n_actions)
     rows = torch.randperm(STEPS * ENVS, device=DEVICE)[:n]
     logits = (then[rows] + moved * torch.randn(n, n_actions, device=DEVICE)).requires_grad_()
@@ -64,7 +64,7 @@ def test_it_is_what_autograd_finds(normalize: bool, clip_values: bool, n: int, n
         torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-7)
 
 
-def test_impossible_actions_move_nothing() -> None:
+def test_impossible_actions_have_no_gradient() -> None:
     buffer, then = filled(4)
     rows = torch.arange(8, device=DEVICE)
     buffer.stored.actions.zero_()
@@ -93,7 +93,7 @@ def test_an_action_may_have_become_all_but_impossible() -> None:
         torch.testing.assert_close(ours, theirs)
 
 
-def test_a_number_that_is_none_is_reported() -> None:
+def test_nan_is_in_the_statistics() -> None:
     buffer, then = filled(3)
     rows = torch.arange(8, device=DEVICE)
     logits, values = then[rows], torch.full((8, 1), torch.nan, device=DEVICE)
@@ -104,7 +104,7 @@ def test_a_number_that_is_none_is_reported() -> None:
     assert found.values.isnan().all()
 
 
-def test_what_is_too_large_for_one_program_is_left_to_torch() -> None:
+def test_large_minibatches_are_left_to_torch() -> None:
     assert discrete_ppo.can_evaluate(2048, 8)
     assert not discrete_ppo.can_evaluate(2048, 9)
     assert not discrete_ppo.can_evaluate(2049, 8)

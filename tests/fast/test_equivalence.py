@@ -114,7 +114,7 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
     assert recorder.log.count("capture") == (2 if target_kl is None else 3)
     assert distance(fast, rearranged, start) < 5e-6
     if target_kl is not None:
-        # What one graph writes is what the other reads.
+        # One graph writes the gradients that the other reads.
         kept = [gradient.data_ptr() for gradient in fast._update._kept_gradients.values()]
         assert [parameter.grad.data_ptr() for parameter in fast.policy.parameters()] == kept
 
@@ -123,13 +123,13 @@ def test_replayed_steps_are_sb3s_too(network: str, target_kl: float | None) -> N
 @pytest.mark.parametrize("target_kl", [None, 1.0], ids=["one graph", "two graphs"])
 @pytest.mark.parametrize("clip_range_vf", [None, 0.1], ids=["values free", "values clipped"])
 @pytest.mark.parametrize("network", ["mlp", "cnn, shared", "cnn, separate"])
-def test_so_are_steps_in_few_kernels(
+def test_steps_with_our_kernels_are_sb3s_too(
     monkeypatch: pytest.MonkeyPatch,
     target_kl: float | None,
     clip_range_vf: float | None,
     network: str,
 ) -> None:
-    """What a GPU does with PPO, discrete actions and Adam, in Triton's interpreter."""
+    """The kernels for PPO with discrete actions and Adam, in Triton's interpreter."""
     pytest.importorskip("triton", reason="Triton is not made for this system")
     from revd.fast import clipped_adam, discrete_ppo
 
@@ -161,7 +161,7 @@ def test_so_are_steps_in_few_kernels(
 
 @on_cpu
 @pytest.mark.parametrize("frozen", ["policy", "value"])
-def test_few_kernels_leave_a_frozen_half_alone(monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
+def test_our_kernels_leave_frozen_parameters_unchanged(monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
     pytest.importorskip("triton", reason="Triton is not made for this system")
     monkeypatch.setattr("revd.fast.update.triton_works", lambda device: True)
     network = next(name for name in NETWORKS if "mlp" in name)
@@ -209,7 +209,7 @@ def test_target_kl_ends_the_update_where_sb3s_ends() -> None:
 
 
 @pytest.mark.parametrize(("share", "ends_early"), [(1 / 1.25, False), (1 / 1.6, True)], ids=["below", "above"])
-def test_the_update_may_go_half_beyond_target_kl(share: float, ends_early: bool) -> None:
+def test_the_update_stops_at_one_and_a_half_times_target_kl(share: float, ends_early: bool) -> None:
     options = {"batch_size": 16, "n_epochs": 6, "learning_rate": 0.02}
     _, free, _, _ = triple("PPO", "mlp", DISCRETE, **options)
     update(free)

@@ -1,4 +1,4 @@
-"""What the objectives do at their edges; test_equivalence.py compares them with SB3's."""
+"""Edge cases of the objectives; test_equivalence.py compares them with SB3's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An optimiser's form inside and outside a CUDA graph."""
+"""An optimiser's settings inside and outside a block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_which_kinds_can_be_captured() -> None:
 
 
 @pytest.mark.parametrize(("kind", "fused"), [(Adam, True), (RMSprop, None)])
-def test_the_form_lasts_as_long_as_the_with(kind: type[Optimizer], fused: bool | None) -> None:
+def test_the_capturable_mode_ends_with_the_block(kind: type[Optimizer], fused: bool | None) -> None:
     optimizer = stepped(kind)
     before = str(optimizer.state_dict())
     form = CapturableMode(optimizer, CPU)
@@ -75,7 +75,7 @@ def test_moments_take_the_layout_of_their_parameters() -> None:
 
 
 @pytest.mark.parametrize("kind", [Adam, AdamW, RMSprop, SGD])
-def test_stepping_together_gives_the_same_numbers_and_leaves_no_trace(kind: type[Optimizer]) -> None:
+def test_foreach_stepping_gives_the_same_numbers_and_restores_the_options(kind: type[Optimizer]) -> None:
     torch.manual_seed(0)
     optimizers = []
     for _ in range(2):
@@ -96,7 +96,7 @@ def test_stepping_together_gives_the_same_numbers_and_leaves_no_trace(kind: type
         assert torch.equal(one, other)
 
 
-def test_what_the_user_has_chosen_and_what_would_round_differently_is_left_alone() -> None:
+def test_foreach_stepping_keeps_user_options_and_other_optimisers() -> None:
     unlike = stepped(NAdam)
     with foreach_stepping(unlike):
         assert unlike.param_groups[0]["foreach"] is None

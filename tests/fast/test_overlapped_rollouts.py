@@ -175,7 +175,7 @@ def test_the_hosts_memory_is_the_hosts_whatever_torchs_default_device_is() -> No
     assert np.isfinite(model.rollout_buffer.returns).all()
 
 
-def test_what_the_policy_said_is_what_it_says() -> None:
+def test_stored_values_and_log_probabilities_are_the_policys() -> None:
     model = model_of()
     model.train = lambda: None
     keeper = Keeper()
@@ -187,7 +187,7 @@ def test_what_the_policy_said_is_what_it_says() -> None:
     torch.testing.assert_close(rollout["log_probs"], log_probs)
 
 
-def test_a_time_out_is_paid_what_would_have_come() -> None:
+def test_time_outs_are_bootstrapped() -> None:
     model = model_of()
     model.train = lambda: None
     keeper = Keeper()
@@ -201,7 +201,7 @@ def test_a_time_out_is_paid_what_would_have_come() -> None:
     np.testing.assert_allclose(rollout["rewards"][step], paid, rtol=1e-6)
 
 
-def test_callbacks_see_what_sb3_would_show_them() -> None:
+def test_callbacks_see_the_same_locals_as_in_sb3() -> None:
     model = model_of()
     keeper = Keeper()
     model.learn(N_STEPS * N_ENVS, callback=keeper)
@@ -220,7 +220,7 @@ def test_callbacks_see_what_sb3_would_show_them() -> None:
     assert missing <= {"idx", "done", "terminal_obs", "terminal_value"}, "leftovers of SB3's inner loop"
 
 
-def test_one_group_steps_while_the_other_is_served() -> None:
+def test_one_group_steps_while_the_other_is_processed() -> None:
     env = Clocks()
     model = model_of(env=env)
     model.learn(N_STEPS * N_ENVS, callback=Keeper())
@@ -229,10 +229,10 @@ def test_one_group_steps_while_the_other_is_served() -> None:
     assert env.log == ["send 0", "send 1", *middle * (N_STEPS - 1), *last]
 
 
-def test_after_a_callback_has_ended_it_the_next_rollout_begins_where_the_environments_are() -> None:
+def test_after_a_callback_stopped_the_next_rollout_starts_at_the_current_observations() -> None:
     model = model_of()
     model.learn(4 * N_STEPS * N_ENVS, callback=Keeper(stop_at=LENGTH - 1))
-    # The step after the one that the callback saw was under way, and ended an episode.
+    # The step after the one that the callback saw was pending, and ended an episode.
     np.testing.assert_array_equal(model._last_obs[:, 1], LENGTH)
     keeper = Keeper()
     model.learn(N_STEPS * N_ENVS, callback=keeper, reset_num_timesteps=False)
@@ -259,7 +259,7 @@ def _assert_times(keeper: Keeper, *, first: int) -> None:
     np.testing.assert_array_equal(times, np.broadcast_to(first + np.arange(N_STEPS)[:, None], times.shape))
 
 
-def test_each_step_of_each_rollout_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_of_each_rollout_has_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU discrete actions are drawn with noise for a whole rollout; here FastActorCritic must do it too."""
     model = model_of(policy_kwargs={"share_features_extractor": False})
     actor_critic = model._policy_step.actor_critic
@@ -318,7 +318,7 @@ def test_overlapping_can_be_turned_off_and_needs_an_environment_that_can() -> No
     assert model._overlapped is None
 
 
-def test_another_environment_is_taken_note_of() -> None:
+def test_a_replaced_environment_is_used() -> None:
     model = model_of()
     model.learn(N_STEPS * N_ENVS)
     env = Clocks()
@@ -329,7 +329,7 @@ def test_another_environment_is_taken_note_of() -> None:
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(PPO, FastPPO), (A2C, FastA2C)])
-def test_files_do_not_hold_it(theirs: Any, ours: Any, tmp_path: Any) -> None:
+def test_overlapping_is_not_saved(theirs: Any, ours: Any, tmp_path: Any) -> None:
     model = model_of(ours)
     model.learn(N_STEPS * N_ENVS)
     model.save(tmp_path / "model")

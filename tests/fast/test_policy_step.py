@@ -1,4 +1,4 @@
-"""Who calls the policy while a rollout is collected, and what becomes of it."""
+"""Calls of the policy during a rollout, by SB3 and by callbacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fast.support import FRAMES, VECTOR, array, build, capturing, noise
 
 
 class Curious(BaseCallback):
-    """Asks the policy about other observations, whenever it can, and keeps what SB3 lets it see."""
+    """Calls the policy with other observations at every hook, and keeps the locals it sees."""
 
     def __init__(self, *, also_before: bool) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def test_callbacks_that_ask_the_policy_leave_the_rollout_alone(also_before: bool
     torch.testing.assert_close(*kept, rtol=0, atol=0)
 
 
-def test_the_policy_is_its_own_again_after_the_rollout() -> None:
+def test_the_policys_forward_is_restored_after_the_rollout() -> None:
     model = build(FastPPO, noise(), batch_size=12)
     model.learn(48)
     assert "forward" not in vars(model.policy)
@@ -74,7 +74,7 @@ def test_the_policy_is_its_own_again_after_the_rollout() -> None:
 
 
 @pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])
-def test_acting_is_captured_once_and_anew_with_other_parameters(space: Any) -> None:
+def test_the_forward_pass_is_captured_once_and_again_for_new_parameters(space: Any) -> None:
     model = build(FastPPO, noise(space), batch_size=48, n_epochs=1)
     recorder = capturing(model)
     model.train = lambda: None  # type: ignore[method-assign]
@@ -87,7 +87,7 @@ def test_acting_is_captured_once_and_anew_with_other_parameters(space: Any) -> N
     assert recorder.log.count("capture") == 2
 
 
-def test_another_policy_is_noticed() -> None:
+def test_a_replaced_policy_is_used() -> None:
     model = build(FastPPO, noise(), batch_size=48, n_epochs=1)
     model.policy = build(FastPPO, noise(), seed=8, batch_size=48).policy
     before = [parameter.clone() for parameter in model.policy.parameters()]

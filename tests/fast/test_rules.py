@@ -1,4 +1,4 @@
-"""Whole trainings by the rules of a GPU, without one: nothing of the host meets what is there, and few wait."""
+"""Whole trainings on a pretended GPU: no operation mixes devices, and few operations wait."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
 
 
 class Strict(Replays):
-    """Work that waits cannot be captured; of distributions, CudaGraphRecorder sees to it that they do not."""
+    """Fails for functions that wait during a replay; like CudaGraphRecorder, it keeps distributions from validating."""
 
     def __init__(self, gpu: PretendGpu) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendGpu]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", ["revd", "ride"])
-def test_trainings_keep_to_them(gpu: PretendGpu, case: str, method: str) -> None:
+def test_trainings_follow_the_rules_of_a_gpu(gpu: PretendGpu, case: str, method: str) -> None:
     kind, space, actions, options = CASES[case]
     model = build(kind, noise(space, actions), device="cuda", **options)
     callback = IntrinsicRewardCallback(method)
@@ -93,7 +93,7 @@ def test_trainings_keep_to_them(gpu: PretendGpu, case: str, method: str) -> None
 
 
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
-def test_so_do_groups_which_wait_for_their_actions_alone(gpu: PretendGpu, actions: Any) -> None:
+def test_groups_wait_only_for_their_actions(gpu: PretendGpu, actions: Any) -> None:
     model = build(FastPPO, Clocks(actions), device="cuda", batch_size=40, n_epochs=1)
     late, waits = [], []
 
@@ -109,7 +109,7 @@ def test_so_do_groups_which_wait_for_their_actions_alone(gpu: PretendGpu, action
     np.testing.assert_array_equal(np.diff(waits[16:]), sent + 2 * np.array(late[16:-1]))
 
 
-def test_advantages_wait_for_one_way_to_the_gpu(gpu: PretendGpu) -> None:
+def test_advantages_need_one_copy_to_the_gpu(gpu: PretendGpu) -> None:
     model = build(FastPPO, noise(FRAMES), device="cuda", **SMALL).learn(ROLLOUT)
     gpu.waits.clear()
     model.rollout_buffer.compute_returns_and_advantage(torch.zeros(3, device="cuda"), np.zeros(3, bool))

@@ -131,7 +131,7 @@ def test_observations_that_are_not_finite_are_named() -> None:
 
 
 class BrokenLastSensor(VecEnvWrapper):
-    """What episodes of environment 1 end with is not a number."""
+    """Terminal observations of environment 1 are NaN."""
 
     def reset(self) -> Any:
         return self.venv.reset()

@@ -1,4 +1,4 @@
-"""The file that a callback saves: what is in it, and what is answered to a wrong one."""
+"""The file that a callback saves, and the errors for wrong files."""
 
 from __future__ import annotations
 

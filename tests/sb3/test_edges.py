@@ -1,4 +1,4 @@
-"""What the rollout buffer holds at the edge: finite rewards and advantages, or a clear error."""
+"""Extreme values: the rollout buffer holds finite rewards and advantages, or there is a clear error."""
 
 from typing import Any
 

@@ -146,7 +146,7 @@ def test_unknown_algorithm_names_the_nearest():
 
 
 @pytest.mark.parametrize("algo", ["sac", "TD3", "qr-dqn", "cross_q"])
-def test_algorithms_with_a_replay_buffer_are_told_from_misspelt_ones(algo):
+def test_off_policy_algorithms_have_their_own_error(algo):
     message = f"algo '{algo}' is off-policy: .*: ppo, a2c, trpo, recurrent-ppo, maskable-ppo$"
     with pytest.raises(ValueError, match=message):
         algorithm_class(algo)
@@ -222,7 +222,7 @@ def test_impossible_devices_are_refused(device, message):
         make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, device=device)
 
 
-def test_only_maskable_ppo_is_told_about_masks():
+def test_only_maskable_ppo_gets_masks():
     masked = DummyVecEnv([lambda: ActionMasker(gymnasium.make("CartPole-v1"), lambda env: np.ones(2, bool))])
     plain = make_vec_env("CartPole-v1")
     assert learn_arguments(make_algorithm("maskable-ppo", masked, seed=0)) == {"use_masking": True}

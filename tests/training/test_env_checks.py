@@ -1,4 +1,4 @@
-"""What environments give is checked, and errors say which of them it was."""
+"""Values that environments return are checked, and errors name the environment."""
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,7 @@ from tests.fast.test_overlapped_rollouts import Clocks
 from tests.support.environments import counting_envs
 from tests.support.faulty import BREAKS, FaultyEnv
 
-#: What is said of each way to break, after the environment, its task, its seed and the step.
+#: The message for each fault, after the environment, its task, its seed and the step.
 SAID = {
     "nan": r"gave an observation with 1 of 3 numbers not finite \(nan\)",
     "inf": r"gave an observation with 1 of 3 numbers not finite \(-inf\)",
@@ -68,7 +68,7 @@ def test_keys_that_are_missing():
 
 
 class Broken(Clocks):
-    """Two groups of environments, 0 and 1 and 2 to 4, the fourth of which gives something that is not finite."""
+    """Two groups of environments, 0 to 1 and 2 to 4; environment 3 returns NaN."""
 
     def __init__(self, part):
         super().__init__()
@@ -139,7 +139,7 @@ def test_a_connection_that_is_lost_with_nobody_dead():
         (np.zeros((2, 2)), np.zeros((2, 1)), r"gave rewards of shape \(2, 1\), not \(2,\)"),
     ],
 )
-def test_vectors_of_other_makers_are_looked_at_too(observations, rewards, message):
+def test_vectors_of_other_libraries_are_checked_too(observations, rewards, message):
     env = CheckedVecEnv(counting_envs(2), "x")
     env.reset()
     env.venv.step_wait = lambda: (observations, rewards, np.zeros(2, bool), [{}, {}])

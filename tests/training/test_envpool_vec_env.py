@@ -81,7 +81,7 @@ def test_time_outs_are_told_apart_from_ends():
     assert [info["episode"]["l"] for info in infos] == [200, 200]
 
 
-def test_equal_seeds_give_equal_episodes_and_a_reset_without_one_goes_on():
+def test_equal_seeds_give_equal_episodes_and_a_reset_without_one_continues():
     (one, first), (two, second) = started("MiniGrid-DoorKey-8x8-v0", seed=7), started("MiniGrid-DoorKey-8x8-v0", seed=7)
     np.testing.assert_array_equal(first, second)
     actions = random_actions(one, 700)

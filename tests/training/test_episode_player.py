@@ -90,7 +90,7 @@ def test_statistics_are_the_models_and_stay_as_they_are():
     np.testing.assert_allclose(played.rollout.observations[0, 0], normalised, rtol=1e-5)
 
 
-def test_an_atari_game_goes_on_after_a_lost_life_and_counts_the_real_score():
+def test_an_atari_game_continues_after_a_lost_life_and_counts_the_real_score():
     env = make_vec_env("atari/assault")
     model = make_model("PPO", env, policy="CnnPolicy")
     played = play_episode(

@@ -1,4 +1,4 @@
-"""What is not finite ends a training in one line, and is in no checkpoint."""
+"""NaN and infinity end a training with a one-line error and are in no checkpoint."""
 
 import gymnasium
 import numpy as np
@@ -87,7 +87,7 @@ def test_what_the_last_update_ruins_is_noticed_before_the_end(tmp_path):
         learn(training, ROLLOUT, tmp_path)
 
 
-def test_an_update_that_breaks_by_itself_is_explained(tmp_path):
+def test_an_error_in_an_update_is_explained(tmp_path):
     """PPO's second batch meets the NaN that the first one made; weights that are only large give NaN too."""
     training = make_training()
 
@@ -98,7 +98,7 @@ def test_an_update_that_breaks_by_itself_is_explained(tmp_path):
     diverge(training, tmp_path, r"diverged at step 20: the policy's probabilities are not finite; a lower [^\n]*$")
 
 
-def test_other_errors_stay_what_they_are(tmp_path):
+def test_other_errors_are_not_changed(tmp_path):
     training = make_training()
     training.model.train = lambda: (_ for _ in ()).throw(ValueError("something else"))
     with pytest.raises(ValueError, match=r"^something else$"):
@@ -107,7 +107,7 @@ def test_other_errors_stay_what_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(("where", "said"), [("weight", "weights are nan"), ("optimiser", "optimiser's state")])
-def test_no_snapshot_holds_what_is_not_finite(where, said, tmp_path):
+def test_snapshots_hold_only_finite_numbers(where, said, tmp_path):
     training = make_training(algo="ppo", n_epochs=1)
     learn(training, ROLLOUT, tmp_path)
     training.snapshot()
@@ -159,7 +159,7 @@ def test_a_bonus_in_a_script_of_ones_own_blames_the_task_too():
 
 
 @pytest.mark.parametrize("reward", ["none", "revd"])
-def test_the_command_says_so_in_one_line_and_goes_on_later(reward, tmp_path, capsys):
+def test_the_command_reports_it_in_one_line_and_can_resume(reward, tmp_path, capsys):
     PLAN.update(reward=3e38, at=25)
     words = f"--task {TASK} --algo a2c --n-envs 2 --steps 80 --algo-params n_steps=10 --no-progress".split()
     command = ["train", *words, "--reward", reward, "--output", str(tmp_path / "run")]

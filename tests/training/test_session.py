@@ -123,7 +123,7 @@ def test_a_restored_training_is_the_one_that_was_saved(algo, tmp_path):
     assert {**their_values, "sessions": 0} == values
 
 
-def test_a_restored_training_draws_what_the_saved_one_would_have(tmp_path):
+def test_a_restored_training_draws_the_same_random_numbers(tmp_path):
     training = make_training()
     learn(training, 64, tmp_path)
     snapshot = training.snapshot()
@@ -144,7 +144,7 @@ def test_a_snapshot_of_something_else_is_refused(tmp_path):
             (other if wrong[1] is values and wrong[0] else training).restore(wrong)
 
 
-def test_a_resumed_training_goes_on_counting(tmp_path):
+def test_a_resumed_training_continues_the_counts(tmp_path):
     training, other, seen = make_training(), make_training(), []
     learn(training, 64, tmp_path)
     other.check()
@@ -194,7 +194,7 @@ def test_a_policy_of_other_networks_is_refused():
 
 
 def test_a_shared_features_extractor_is_the_policys():
-    """It stands in the state under the value function's name too, which must not keep it from being taken."""
+    """The state has it under the value function's name too, but it must be taken nevertheless."""
 
     def cnn(seed):
         env = DummyVecEnv([lambda: CountingEnv(lengths=(4,), observation_space=Box(0, 255, (1, 36, 36), np.uint8))])

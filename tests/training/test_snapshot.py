@@ -16,7 +16,7 @@ GOOD = {
 }
 
 
-def test_what_was_written_is_fine():
+def test_written_values_pass():
     _check_values(GOOD)
     _check_values({name: value for name, value in GOOD.items() if name != "bonus"})
 

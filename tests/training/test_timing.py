@@ -21,7 +21,7 @@ ROLLOUT = 2 * N_STEPS
 
 
 class Clock:
-    """Time that passes when told to."""
+    """A clock that the test moves."""
 
     def __init__(self):
         self.now = 1000.0

@@ -105,7 +105,7 @@ def test_only_real_numbers_of_a_dict_are_normalised(dict_task):
 
 
 @pytest.mark.parametrize(("task", "normalize"), [("CartPole-v1", "both"), ("RevdTestDict-v0", "observations")])
-def test_statistics_go_on_where_they_stopped(task, normalize, dict_task):
+def test_statistics_are_restored(task, normalize, dict_task):
     old = make_vec_env(task, n_envs=2, seed=1, normalize=normalize)
     play(old, 30)
     new = make_vec_env(task, n_envs=2, seed=1, normalize=normalize)
@@ -221,7 +221,7 @@ def test_sparse_must_be_a_probability():
 
 
 @pytest.mark.parametrize("task", ["atari/space-invaders", pytest.param("bullet/cart-pole", marks=needs_pybullet)])
-def test_pictures_are_to_be_asked_for(task):
+def test_frames_need_a_render_mode(task):
     env = make_vec_env(task, render_mode="rgb_array")
     env.reset()
     picture = env.render()
