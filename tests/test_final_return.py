@@ -1,4 +1,4 @@
-"""The demo's table, the suite's, a report and a search say the same about the same run."""
+"""The tables of the demo, of a suite and of a search, and a report have the same final return of a run."""
 
 import io
 
@@ -17,13 +17,13 @@ from revd.suites.scheduler import launch
 from tests.analysis.support import fake_save
 
 STEPS = 1000
-#: Steps at which an episode ended, and its return. Of all of them the mean is another, as it is of the last rollout.
+#: Steps at which each episode ended, and its return. The means over all and over the last rollout differ from FINAL.
 EPISODES = [(100 + 10 * index, -200.0) for index in range(79)] + [(920, -100.0), (1000, -131.5), (1100, -1e6)]
 FINAL = -115.75
 
 
-class PlayedOut:
-    """A run that has ended at once, a little beyond its steps, with a live mean that is not its final return."""
+class FinishedAttempt:
+    """A run that ends at once, a little beyond its steps; its live mean differs from its final return."""
 
     queued = lost = running = False
 
@@ -45,7 +45,7 @@ class PlayedOut:
 
 
 class Backend:
-    start = staticmethod(PlayedOut)
+    start = staticmethod(FinishedAttempt)
 
 
 def text_of(renderable):

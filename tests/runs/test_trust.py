@@ -67,11 +67,11 @@ def test_the_bomb_is_one(mined, tmp_path):
 
 def test_resuming_and_watching_and_reporting_execute_nothing(mined, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.warns(UserWarning, match="damaged or no safetensors file"):
+    with pytest.warns(UserWarning, match="damaged or not a safetensors file"):
         cli.main(["watch", "run", "--steps", "2"])
     cli.main(["report", "run"])
     cli.main(["figure", "run"])
-    with pytest.warns(UserWarning, match="damaged or no safetensors file"):
+    with pytest.warns(UserWarning, match="damaged or not a safetensors file"):
         cli.main([*replace(mined, steps=3 * ROLLOUT).command().split()[1:], "--no-progress"])
     assert not (tmp_path / "exploded").exists()
     assert RunDirectory(mined.directory).read_status().steps == 3 * ROLLOUT
@@ -79,7 +79,7 @@ def test_resuming_and_watching_and_reporting_execute_nothing(mined, tmp_path, mo
 
 def test_starting_from_a_mined_run_executes_nothing(mined, tmp_path):
     tuned = replace(mined, output=tmp_path / "tuned", init_from=mined.directory)
-    with pytest.warns(UserWarning, match="damaged or no safetensors file"):
+    with pytest.warns(UserWarning, match="damaged or not a safetensors file"):
         train(tuned)
     assert not (tmp_path / "exploded").exists()
 
