@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revd.storage.csv_file import read_csv
+from revd.storage.run_files import EPISODE_COLUMNS
 
 PARTS = 10
 #: What the final return is, for captions of tables and figures.
@@ -25,7 +26,7 @@ FINAL_RETURN = "mean over the episodes that ended in the last tenth of the steps
 
 Array = NDArray[np.float64]
 
-_STEPS, _RETURN, _LENGTH, _ENV = COLUMNS = ("steps", "return", "length", "env")
+_STEPS, _RETURN, _LENGTH, _ENV = EPISODE_COLUMNS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,7 @@ def read_episodes(path: Path) -> EpisodeFile:
         last = rows[-1][1][_STEPS] if rows else 0.0
         if row is None:
             faults.append(f"line {line} is no row of {len(table.columns)} values")
-        elif wrong := [name for name in COLUMNS if not math.isfinite(row.get(name, 0.0))]:
+        elif wrong := [name for name in EPISODE_COLUMNS if not math.isfinite(row.get(name, 0.0))]:
             faults.append(f"line {line} has no finite number as {' and '.join(wrong)}")
         elif row[_STEPS] < last:
             faults.append(f"line {line} goes back from {last:,.0f} steps to {row[_STEPS]:,.0f}")

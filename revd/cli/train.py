@@ -14,15 +14,16 @@ from revd.cli.shared import EXIT_FAILED, parent_config, print_line
 from revd.cli.watch import WatchCommand, require_matplotlib
 from revd.envs.tasks import SPARSITY
 from revd.runs.config import NO_REWARD, TrainConfig
+from revd.storage import run_files
 from revd.suites.grids import preset_config
 
 # What a run leaves behind that one looks at next.
 CONTENTS = {
-    "model.zip": "the trained model, as SB3 saves it",
-    "vecnormalize.pkl": "its normalisation of observations and rewards, for VecNormalize.load",
-    "episodes.csv": "every episode's return",
-    "progress.csv": "the logger's numbers; the same for TensorBoard beside it",
-    "config.json": "everything that was set",
+    run_files.MODEL: "the trained model, as SB3 saves it",
+    run_files.VEC_NORMALIZE: "its normalisation of observations and rewards, for VecNormalize.load",
+    run_files.EPISODES: "every episode's return",
+    run_files.PROGRESS: "the logger's numbers; the same for TensorBoard beside it",
+    run_files.CONFIG: "everything that was set",
 }
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/ALGO-REWARD-seedSEED)")

@@ -10,12 +10,10 @@ from rich.console import Console
 
 from revd.cli.shared import print_line
 from revd.runs.config import NO_REWARD, TrainConfig
+from revd.storage.run_files import FILM
 
 if TYPE_CHECKING:
     from revd.runs.watch import WatchedEpisode
-
-#: Name of the film inside a run directory.
-FILM = "watch.gif"
 
 _RUN = tyro.conf.arg(metavar="RUN", name="run")
 _TASK = tyro.conf.arg(help_behavior_hint="(default: the run's)")

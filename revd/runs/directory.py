@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import revd
-from revd.storage.atomic import final_name, leftovers, make_directory, write_whole
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
 from revd.runs.lease import PATIENCE, Lease, lease
+from revd.storage import run_files
+from revd.storage.atomic import final_name, leftovers, make_directory, write_whole
 
 State = Literal["waiting", "running", "interrupted", "finished", "failed"]
-STEPS_COLUMN = "steps"
-EPISODE_COLUMNS = (STEPS_COLUMN, "return", "length", "env")
-EVALUATION_COLUMNS = (STEPS_COLUMN, "return_mean", "return_std", "episodes")
 #: What `finish` writes into run.json: another session has not ended yet, and may end better.
 _OF_AN_END = ("state", "error", "finished", "traceback")
 _PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
@@ -65,18 +63,18 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config = path / "config.json"
-        self.run = path / "run.json"
-        self.status = path / "status.json"
-        self.episodes = path / "episodes.csv"
-        self.progress = path / "progress.csv"
-        self.evaluations = path / "evaluations.csv"
-        self.checkpoints = Checkpoints(path / "checkpoints")
-        self.model = path / "model.zip"
-        self.normalization = path / "normalization.safetensors"
-        self.vec_normalize = path / "vecnormalize.pkl"
-        self.bonus = path / "bonus.safetensors"
-        self.log = path / "log.txt"
+        self.config = path / run_files.CONFIG
+        self.run = path / run_files.RUN
+        self.status = path / run_files.STATUS
+        self.episodes = path / run_files.EPISODES
+        self.progress = path / run_files.PROGRESS
+        self.evaluations = path / run_files.EVALUATIONS
+        self.checkpoints = Checkpoints(path / run_files.CHECKPOINTS)
+        self.model = path / run_files.MODEL
+        self.normalization = path / run_files.NORMALIZATION
+        self.vec_normalize = path / run_files.VEC_NORMALIZE
+        self.bonus = path / run_files.BONUS
+        self.log = path / run_files.LOG
 
     def open(self, config: TrainConfig) -> None:
         """Refuse a directory that holds another training than `config`: results are never overwritten."""

@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from revd.storage.atomic import is_full_disk, replacing
 from revd.envs.make import register
 from revd.envs.tasks import find_task
+from revd.rewards import check_parameters, make_reward
 from revd.runs.config import NO_REWARD, TrainConfig
 from revd.runs.cpu_threads import emulator_threads
+from revd.runs.directory import RunDirectory, State, Status
 from revd.runs.lease import Lease, LeaseLostError
 from revd.runs.writer import Observer, Report
-from revd.runs.directory import RunDirectory, State, Status
-from revd.rewards import check_parameters, make_reward
 from revd.sb3 import IntrinsicRewardCallback
+from revd.storage.atomic import is_full_disk, replacing
 from revd.training.algorithms import algorithm_class, algorithm_parameters, is_gpu, make_algorithm
-from revd.weighting.balance import ON_COMMAND_LINE, BalanceWatch
-from revd.training.vec_env import make_vec_env
-from revd.training.sb3_models import read_export
 from revd.training.env_checks import TrainingFault
 from revd.training.policies import paper_policy
+from revd.training.sb3_models import read_export
 from revd.training.session import Training
+from revd.training.vec_env import make_vec_env
+from revd.weighting.balance import ON_COMMAND_LINE, BalanceWatch
 
 if TYPE_CHECKING:
-    from revd.training.snapshot import Snapshot
     from revd.spaces import Space
+    from revd.training.snapshot import Snapshot
 
 #: The algorithms whose policies the paper's networks can be: neither recurrent nor masked.
 PAPER_NETWORKS = ("ppo", "a2c", "trpo")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from revd.runs.train import env_settings, prepare
-from revd.runs.directory import RunDirectory
 from revd.rewards.segments import SegmentMemory
 from revd.rollout import Rollout, map_observations
-from revd.training.vec_env import make_vec_env
-from revd.training.sb3_models import load_export
+from revd.runs.directory import RunDirectory
+from revd.runs.train import env_settings, prepare
 from revd.training.episode_player import play
+from revd.training.sb3_models import load_export
+from revd.training.vec_env import make_vec_env
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from revd.runs.config import TrainConfig
     from revd.rewards import IntrinsicReward
+    from revd.runs.config import TrainConfig
     from revd.training.episode_player import Play
     from revd.training.session import Training
 

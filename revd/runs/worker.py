@@ -10,8 +10,8 @@ import warnings
 from pathlib import Path
 
 from revd.runs.config import TrainConfig
-from revd.suites.backends.file_transfer import elsewhere
 from revd.runs.termination import interrupt_on_termination
+from revd.suites.backends.file_transfer import elsewhere
 
 #: Between two tries to get a run that another process has.
 SECONDS_BETWEEN_TRIES = 2.0

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revd.runs.directory import RunDirectory, Status
 from revd.storage.csv_file import CsvFile, Limit
-from revd.runs.directory import EPISODE_COLUMNS, EVALUATION_COLUMNS, STEPS_COLUMN, RunDirectory, Status
+from revd.storage.run_files import EPISODE_COLUMNS, EVALUATION_COLUMNS, STEPS_COLUMN
 from revd.training.csv_log import STEPS
 from revd.training.progress import mean_return
 from revd.training.session import Listeners
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from revd.runs.lease import Lease
     from revd.training.evaluation import Evaluation
     from revd.training.progress import Episode, Progress
-    from revd.training.snapshot import Snapshot
     from revd.training.session import Training
+    from revd.training.snapshot import Snapshot
 
 Report = Callable[["Progress"], None]
 

@@ -3,7 +3,8 @@
 import csv
 import json
 
-from revd.runs.directory import EPISODE_COLUMNS, RunDirectory, Status
+from revd.runs.directory import RunDirectory, Status
+from revd.storage.run_files import EPISODE_COLUMNS
 
 PARTS = 10
 
