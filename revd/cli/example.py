@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from revd.cli.shared import print_line
+from revd.runs.display import print_line
 
 if TYPE_CHECKING:
     from revd.worked_example import Example

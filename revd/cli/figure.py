@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from revd.cli.shared import print_line
+from revd.runs.display import print_line
 
 if TYPE_CHECKING:
     from revd.analysis.reading.runs import Collection

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from revd.cli.figure import Runs, damages, read_runs
-from revd.cli.shared import print_line
+from revd.runs.display import print_line
 
 #: What a page may be called.
 ENDINGS = (".md", ".markdown")

@@ -10,10 +10,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from revd.cli.shared import EXIT_FAILED, print_line
+from revd.cli.shared import EXIT_FAILED
 from revd.runs.config import TrainConfig
-from revd.runs.cpu_threads import available_cores, with_cores
-from revd.suites.backends import Placement
+from revd.runs.cpu_threads import available_cores, with_emulator_threads
+from revd.runs.display import print_line
+from revd.suites.backends.config import BackendConfig
 from revd.suites.backends.interface import Backend
 from revd.suites.grids import SUITES, suite_runs
 
@@ -46,7 +47,7 @@ class SuiteCommand:
     """Only list the runs."""
     output: Annotated[Path | None, _OUTPUT] = None
     """Directory of the runs."""
-    where: Annotated[Placement, tyro.conf.OmitArgPrefixes] = field(default_factory=Placement)
+    where: Annotated[BackendConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=BackendConfig)
 
     def run(self) -> None:
         """List the suites or the runs, or run them."""
@@ -72,17 +73,17 @@ class SuiteCommand:
             self._launch(console, runs)
 
     def _launch(self, console: Console, configs: list[TrainConfig]) -> None:
-        from revd.suites.display import watching
-        from revd.suites.scheduler import launch
+        from revd.suites.display import showing_runs
+        from revd.suites.scheduler import train_all
 
         with self.where.open() as backend:
             jobs, cores, told = self._share(len(configs), backend)
             print_line(console, f"{len(configs)} runs{told}")
             if not configs:
                 return
-            with watching(console) as watch:
-                runs = launch(
-                    [with_cores(config, cores) for config in configs],
+            with showing_runs(console) as watch:
+                runs = train_all(
+                    [with_emulator_threads(config, cores) for config in configs],
                     jobs=jobs,
                     watch=watch,
                     retries=self.retries,

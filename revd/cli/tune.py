@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from revd.cli.shared import EXIT_FAILED, print_line
+from revd.cli.shared import EXIT_FAILED
 from revd.cli.train import TrainCommand
-from revd.runs.cpu_threads import available_cores, with_cores
-from revd.suites.backends import Placement
+from revd.runs.cpu_threads import available_cores, with_emulator_threads
+from revd.runs.display import print_line
+from revd.suites.backends.config import BackendConfig
 from revd.tuning.config import Metric, TuneConfig
 from revd.tuning.parameters import make_space
 
@@ -57,7 +58,7 @@ class TuneCommand(TrainCommand):
     """How often a run that fails is started again."""
     dry_run: bool = False
     """Only show what would be searched."""
-    where: Annotated[Placement, tyro.conf.OmitArgPrefixes] = field(default_factory=Placement)
+    where: Annotated[BackendConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=BackendConfig)
     progress: tyro.conf.Suppress[bool] = True
     video: tyro.conf.Suppress[bool] = False
     trust: tyro.conf.Suppress[bool] = False
@@ -89,7 +90,7 @@ class TuneCommand(TrainCommand):
 
         on_cluster = self.where.launcher == "ray"
         cores = int(self.where.cpus_per_run) if on_cluster else available_cores() // config.jobs
-        beside_others = replace(config, training=with_cores(config.training, cores))
+        beside_others = replace(config, training=with_emulator_threads(config.training, cores))
         try:
             with placed as backend, watching_trials(console, config) as watch:
                 return tune(beside_others, watch=watch, backend=backend if on_cluster else None)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from revd.cli.shared import print_line
 from revd.runs.config import NO_REWARD, TrainConfig
+from revd.runs.display import print_line
 from revd.storage.run_files import FILM
 
 if TYPE_CHECKING:

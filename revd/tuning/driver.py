@@ -10,7 +10,6 @@ from revd.runs.termination import interrupt_on_termination
 from revd.storage.atomic import is_full_disk
 from revd.suites.backends.interface import Backend
 from revd.suites.backends.local import WORKER, LocalBackend
-from revd.suites.scheduler import refuse_another_run
 from revd.tuning.config import TuneConfig
 from revd.tuning.directory import SearchDirectory, naming
 from revd.tuning.journal import Journal, Proposal
@@ -69,7 +68,7 @@ def tune(
 
 def local_backend() -> Backend:
     """Processes of this machine that wait for those of a driver that was killed."""
-    return LocalBackend((*WORKER, "--patience", str(SECONDS_OF_PATIENCE)))
+    return LocalBackend((*WORKER, "--wait", str(SECONDS_OF_PATIENCE)))
 
 
 def _run(search: _Search, watch: Watch, interval: float) -> list[TrialRecord]:
@@ -134,8 +133,6 @@ class _Search:
     def _trial(self, proposal: Proposal) -> OpenTrial:
         training = with_values(self._config.training, self._config.space, proposal.values)
         runs = self._directory.runs(proposal.number, training, self._config.seeds)
-        for run in runs:
-            refuse_another_run(run)
         return OpenTrial(proposal, runs, self._config, self._backend)
 
     def _count(self, trial: OpenTrial) -> None:

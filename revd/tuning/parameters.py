@@ -17,7 +17,7 @@ from revd.runs.config import NO_REWARD, TrainConfig
 from revd.tuning.space import USUAL, Dimension, parse_dimension
 
 #: Fields of a training that leave the task as it is. What belongs to the bonus means nothing without one.
-_OF_THE_BONUS = ("weight", "decay", "decay_per", "extrinsic_weight", "normalize_bonus")
+_BONUS_FIELDS = ("weight", "decay", "decay_per", "extrinsic_weight", "normalize_bonus")
 _OF_THE_TRAINING = ("n_envs", "normalize", "network", "batch_norm")
 #: `normalize` is set by `normalize_bonus`; a seed that does better is luck.
 _NOT_OF_THE_REWARD = ("seed", "normalize")
@@ -110,7 +110,7 @@ def searchable(config: TrainConfig) -> dict[str, Parameter]:
     # A look from the CPU: no GPU is to be kept from those who train.
     with closing(prepare(replace(config, device="cpu"))) as training:
         resolved = resolve(config, training)
-    fields = _OF_THE_TRAINING if config.reward == NO_REWARD else (*_OF_THE_BONUS, *_OF_THE_TRAINING)
+    fields = _OF_THE_TRAINING if config.reward == NO_REWARD else (*_BONUS_FIELDS, *_OF_THE_TRAINING)
     reward = {key: value for key, value in resolved["reward_params"].items() if key not in _NOT_OF_THE_REWARD}
     algo = {key: value for key, value in resolved["algo_params"].items() if key not in _NOT_OF_THE_ALGORITHM}
     count = Counter([*fields, *reward, *algo])
@@ -149,7 +149,7 @@ def _check(config: TrainConfig, axis: Axis) -> None:
     for value in axis.dimension.ends:
         try:
             changed = axis.parameter.set_in(config, value)
-            if axis.parameter.place not in _OF_THE_BONUS:
+            if axis.parameter.place not in _BONUS_FIELDS:
                 prepare(replace(changed, device="cpu")).close()
         except (ValueError, MemoryError) as error:
             raise ValueError(f"search {str(axis)!r}: {error}") from error

@@ -108,7 +108,7 @@ def run(words: list[str]) -> tuple[Any, str]:
 
     with (
         patch("revd.runs.train.train", no_training),
-        patch("revd.suites.scheduler.launch", lambda *_, **__: []),
+        patch("revd.suites.scheduler.train_all", lambda *_, **__: []),
         patch("revd.analysis.drawing.example.save_example", lambda *_: []),
         redirect_stdout(io.StringIO()),
         redirect_stderr(errors),

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.runs.train import train
 from revd.runs.directory import RunDirectory
 from revd.storage.tensor_file import read_tensors

@@ -9,9 +9,10 @@ import torch
 
 from revd import cli
 from revd.runs import train
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.suites.display import run_line
-from revd.suites.scheduler import launch
+from revd.suites.scheduler import train_all
 from revd.runs.train import RunFailedError, train
 from revd.runs.directory import RunDirectory
 from revd.storage.tensor_file import read_tensors
@@ -144,7 +145,7 @@ def test_in_a_suite_the_others_go_on_and_the_table_says_why(tmp_path, monkeypatc
     task = "tests.support.faulty_task:RevdBroken-v0"
     broken = TrainConfig(task=task, steps=64, n_envs=2, output=tmp_path / "broken", algo_params=small)
     fine = replace(broken, task="CartPole-v1", output=tmp_path / "fine")
-    runs = launch([broken, fine], jobs=1, watch=lambda runs: None)
+    runs = train_all([broken, fine], jobs=1, watch=lambda runs: None)
     assert [train.status.state for train in runs] == ["failed", "finished"]
     assert "failed: EnvironmentFault: environment 0 of task 'tests.support.faulty_task:" in run_line(runs[0])
     assert "at step 10 gave an observation with 1 of 3 numbers not finite (nan)" in run_line(runs[0])

@@ -7,7 +7,7 @@ import pytest
 
 from revd.envs.tasks import TASKS
 from revd.runs.train import train
-from revd.suites.grids import preset_config
+from revd.runs.presets import preset_config
 from tests.support.bullet import needs_pybullet
 
 PAPER_TASKS = [

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.runs.train import prepare, train
 from revd.runs.directory import RunDirectory
 

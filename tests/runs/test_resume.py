@@ -18,7 +18,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from revd import cli
 from revd.runs import train
 from revd.runs.checkpoints import Checkpoints
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.runs.lease import LeaseLostError
 from revd.runs.train import train
 from revd.runs.directory import RunDirectory

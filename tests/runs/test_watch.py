@@ -9,7 +9,8 @@ import torch
 from stable_baselines3 import PPO
 
 from revd import Rollout
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.runs.train import train
 from revd.runs.directory import RunDirectory
 from revd.runs.watch import first_environment, watch

@@ -51,7 +51,7 @@ class FakeAttempt:
         self.backend = backend
         self.config = config
         self.directory = RunDirectory(config.directory)
-        self.directory.open(config)
+        self.directory.check(config)
         earlier = self.directory.read_status()
         reached = 0 if earlier is None else earlier.steps * PARTS // config.steps
         self.done = reached // backend.checkpoints * backend.checkpoints
@@ -105,7 +105,7 @@ class FakeAttempt:
         else:
             self._say("finished" if self.done == PARTS else "running")
 
-    def last_words(self):
+    def end_reason(self):
         return self.backend.breaks(self.config) or "not a word"
 
     def ask_to_stop(self):

@@ -13,8 +13,9 @@ import pytest
 
 from revd import cli
 from revd.runs import lease
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
 from revd.tuning.config import TuneConfig
 from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space
