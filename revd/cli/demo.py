@@ -17,8 +17,6 @@ from revd.suites.demo import TASK, THRESHOLD, DemoConfig, demo_runs
 if TYPE_CHECKING:
     from revd.suites.scheduler import RunProgress
 
-    pass
-
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the first free runs/demo-NUMBER)")
 
 

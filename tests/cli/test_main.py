@@ -206,7 +206,7 @@ def test_the_same_command_finds_a_finished_run(capsys):
     cli.main(["train", *SHORT, "--output", "here"])
     before = Path("here/episodes.csv").read_text()
     cli.main(["train", *SHORT, "--output", "here"])
-    assert "here is finished already; more --steps would go on with it" in capsys.readouterr().out
+    assert "here is finished already; more --steps would resume it" in capsys.readouterr().out
     assert Path("here/episodes.csv").read_text() == before
 
 
@@ -335,9 +335,14 @@ def fake_train_all(*, failing=()):
             failed = config.seed in failing
             directory = RunDirectory(config.directory)
             directory.start(config, resolved={"method": config.method}, steps=0)
-            rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},1,0" for index in range(1, 151)]
+            rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},10,0" for index in range(1, 151)]
             directory.episodes.write_text("\n".join(["steps,return,length,env", *rows]) + "\n")
-            status = Status(state="failed" if failed else "finished", error="ValueError: no" if failed else None)
+            status = Status(
+                state="failed" if failed else "finished",
+                steps=config.steps,
+                total_steps=config.steps,
+                error="ValueError: no" if failed else None,
+            )
             directory.finish(status)
             runs.append(scheduler.RunProgress(config=config, status=status))
         watch(runs)

@@ -98,7 +98,7 @@ def test_a_suite_on_a_ray_cluster(monkeypatch, capsys):
 
 
 def test_ray_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.backends.find_spec", lambda name: None)
+    monkeypatch.setattr("revd.suites.backends.config.find_spec", lambda name: None)
     with pytest.raises(SystemExit) as error:
         cli.main(["suite", "smoke", "--launcher", "ray"])
     assert error.value.code == 2

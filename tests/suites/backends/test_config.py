@@ -16,7 +16,7 @@ def test_what_is_for_ray_alone_is_refused_without_it(option):
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("revd.suites.backends.find_spec", lambda name: None)
+    monkeypatch.setattr("revd.suites.backends.config.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"launcher 'ray' needs Ray: pip install 'revd\[ray\]'"):
         BackendConfig(launcher="ray").open()
 

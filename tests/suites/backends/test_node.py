@@ -114,7 +114,7 @@ def test_a_run_on_its_own_disk_goes_on_with_its_files_and_leaves_none(tmp_path, 
     (before / "first").touch()
     host.start(config(tmp_path, "second-time"), collect_changes(before, {}, ended=True))
     report = outlook_that(host, lambda report: not report.running)
-    own = host._own
+    own = host._own_disk
     assert report.end_reason == "threads 1"
     apply_changes(report.changes, tmp_path / "after")
     assert RunDirectory(tmp_path / "after").read_status().state == "finished"
