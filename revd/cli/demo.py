@@ -28,10 +28,10 @@ class DemoCommand(DemoConfig):
     """Directory of the demonstration."""
 
     def __post_init__(self) -> None:
-        """Checked in `config` instead, where an error can be printed in our own words."""
+        """Do nothing: `config` checks the fields, so that errors are printed as ours rather than the parser's."""
 
     def config(self) -> DemoConfig:
-        """The demonstration that was asked for."""
+        """The config of the demonstration."""
         return parent_config(self, DemoConfig)
 
     def run(self) -> None:

@@ -27,7 +27,7 @@ class FigureCommand:
     """Directory of the figures: PNG and PDF, and a CSV of the plotted numbers beside each."""
 
     def run(self) -> None:
-        """Draw, and say what was written and what a reader must know about it."""
+        """Draw the figures, and print their paths and notes about them."""
         console = Console()
         collection, analysis = read_runs(self.runs)
         from revd.analysis.writing.figure_files import publish
@@ -41,7 +41,7 @@ class FigureCommand:
 
 
 def read_runs(paths: tuple[Path, ...]) -> "tuple[Collection, Analysis]":
-    """The runs below some paths and all that can be computed about them."""
+    """Read the runs below some paths, and compute their statistics."""
     for package in ("matplotlib", "rliable"):
         if find_spec(package) is None:
             raise ValueError(f"figures and reports need {package}: pip install 'revd[plots]'")
@@ -53,12 +53,12 @@ def read_runs(paths: tuple[Path, ...]) -> "tuple[Collection, Analysis]":
 
 
 def damages(analysis: "Analysis") -> list[str]:
-    """What is wrong with the runs that are damaged."""
+    """One line for each damaged run."""
     return [f"{str(run.directory)!r} is damaged: {run.damage}" for run in analysis.all_runs if run.damage is not None]
 
 
 def notes(analysis: "Analysis") -> list[str]:
-    """What a reader must know, each once, with the figures that it is about."""
+    """Notes about the figures, each once, with the names of its figures."""
     figures: dict[str, list[str]] = {}
     for result in analysis.results:
         for note in result.notes:
