@@ -71,9 +71,7 @@ class RunWriter:
         """Open the logs without rows after `steps`, those of the checkpoint, so that no step is counted twice."""
         with ExitStack() as stack:
             progress = stack.enter_context(self._open(self._run.progress, [STEPS], Limit(STEPS, steps)))
-            episodes = stack.enter_context(
-                self._open(self._run.episodes, EPISODE_COLUMNS, Limit(STEPS_COLUMN, steps))
-            )
+            episodes = stack.enter_context(self._open(self._run.episodes, EPISODE_COLUMNS, Limit(STEPS_COLUMN, steps)))
             _warn_of_lost_rows(self._run, progress, steps)
             yield OpenLogs(progress=progress, listeners=self._listeners(progress, episodes, steps))
 

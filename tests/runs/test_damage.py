@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import train
-from revd.runs.directory import RunDirectory
 from revd.storage.tensor_file import read_tensors
 
 ROLLOUT = 32

@@ -17,9 +17,9 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize
 
 from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import EVALUATION_SEED, RunFailedError, read_source, train
-from revd.runs.directory import RunDirectory
 from revd.runs.watch import watch
 from tests.runs.test_full_disk import full_from
 

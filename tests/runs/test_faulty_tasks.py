@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from revd import cli
-from revd.runs import train
+from revd.runs import train as train_module
 from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
+from revd.runs.train import RunFailedError, train
+from revd.storage.tensor_file import read_tensors
 from revd.suites.display import run_line
 from revd.suites.scheduler import train_all
-from revd.runs.train import RunFailedError, train
-from revd.runs.directory import RunDirectory
-from revd.storage.tensor_file import read_tensors
 from tests.support.faulty import FaultyEnv
 
 ROLLOUT = 32
@@ -98,13 +98,13 @@ def test_a_fault_before_the_first_update_leaves_no_checkpoint(config):
 
 def test_a_fault_in_an_evaluation_comes_after_a_completed_update(config, monkeypatch):
     """Ten steps an episode: the evaluation's environment breaks in the second of its episodes, at 96 steps."""
-    real = train.make_vec_env
+    real = train_module.make_vec_env
 
     def make(*arguments, **options):
         PLAN.update(how="fine" if "n_envs" in options else "nan", at=15)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(train, "make_vec_env", make)
+    monkeypatch.setattr(train_module, "make_vec_env", make)
     said = r"\(seed 50026\) at step 15 gave an observation.*after 96 steps, is kept"
     with pytest.raises(RunFailedError, match=said):
         train(replace(config, eval_every=3 * ROLLOUT, eval_episodes=2))

@@ -11,14 +11,14 @@ from dataclasses import replace
 import pytest
 
 from revd import cli
-from revd.storage import atomic
 from revd.runs import train as run_module
 from revd.runs.config import TrainConfig
-from revd.runs.parameters import Parameters
-from revd.suites.scheduler import train_all
-from revd.suites.backends.local import LocalBackend
-from revd.runs.train import RunFailedError, train
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import RunFailedError, train
+from revd.storage import atomic
+from revd.suites.backends.local import LocalBackend
+from revd.suites.scheduler import train_all
 
 ROLLOUT = 32
 SENTENCE = r"the disk of '.*run' is full: .*; the last checkpoint, after 64 steps, is kept: the same command resumes"

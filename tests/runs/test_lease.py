@@ -120,7 +120,10 @@ def test_clocks_of_other_machines_do_not_matter(tmp_path, elsewhere, hurried):
 
 def test_a_damaged_lease_is_waited_for(tmp_path, elsewhere, hurried):
     elsewhere.write_text("{")
-    with pytest.warns(UserWarning, match="another process has not released"), lease(tmp_path, takeover_after=0.1) as held:
+    with (
+        pytest.warns(UserWarning, match="another process has not released"),
+        lease(tmp_path, takeover_after=0.1) as held,
+    ):
         held.check()
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import prepare, train
-from revd.runs.directory import RunDirectory
 
 BINS = 20
 

@@ -10,9 +10,9 @@ from stable_baselines3 import PPO
 from revd.runs import cpu_threads, writer
 from revd.runs import train as train_module
 from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory, Status
 from revd.runs.parameters import Parameters
 from revd.runs.train import one_line, prepare, train
-from revd.runs.directory import RunDirectory, Status
 from revd.sb3 import IntrinsicRewardCallback
 from revd.training.session import SEED_STRIDE, Training
 

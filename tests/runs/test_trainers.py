@@ -9,9 +9,9 @@ import torch
 from stable_baselines3 import A2C, PPO
 
 from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import train
-from revd.runs.directory import RunDirectory
 from revd.runs.watch import watch
 from revd.training.sb3_models import load_export
 

@@ -12,11 +12,11 @@ import torch
 
 from revd import cli
 from revd.runs.config import TrainConfig, file_name
+from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import train
-from revd.runs.directory import RunDirectory
-from revd.suites.grids import SUITES, Suite, suite_runs
 from revd.runs.watch import watch
+from revd.suites.grids import SUITES, Suite, suite_runs
 
 ROLLOUT = 32
 

@@ -58,7 +58,7 @@ def test_a_search_whose_driver_is_killed_goes_on(tmp_path, capsys, monkeypatch):
 
 
 def test_a_worker_of_a_killed_driver_is_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(lease, "BEAT", 0.1)
+    monkeypatch.setattr(lease, "SECONDS_BETWEEN_BEATS", 0.1)
     training = TrainConfig(
         task="CartPole-v1", steps=256, n_envs=2, output=tmp_path, algo_params=Parameters(n_steps=64, batch_size=64)
     )
