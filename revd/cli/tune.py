@@ -41,7 +41,7 @@ class TuneCommand(TrainCommand):
     """Seed of the search, and the first seed of every trial."""
     search: Annotated[tuple[str, ...], _SEARCH] = ()
     """Parameters to search and their values: LOW:HIGH, LOW:HIGH:log for equal decades, or A,B,C, as in
-    weight=0.001:1:log k=3,5,10. A name alone searches its usual values. If reward and algorithm both have the name, write
+    weight=0.001:1:log k=3,5,10. A name alone searches its usual values. If reward and algorithm share it, write
     reward.NAME or algo.NAME. Other flags fix the rest."""
     trials: int = 20
     """Number of trials in all. A larger number resumes a finished search."""

@@ -234,8 +234,8 @@ def _await_silence(directory: Path, found: _FoundLease, takeover_after: float | 
 def _held_error(directory: Path, found: _FoundLease | None) -> FileExistsError:
     owner = None if found is None else found.owner
     return FileExistsError(
-        f"another process is training in {str(directory)!r}: {owner or 'it has just started'}; choose another --output, "
-        "or wait until it ends"
+        f"another process is training in {str(directory)!r}: {owner or 'it has just started'}; choose another "
+        "--output, or wait until it ends"
     )
 
 

@@ -185,8 +185,8 @@ def test_a_longer_run_of_the_same_training_goes_on(config):
     train(replace(config, steps=5 * ROLLOUT))
     train(config)
     assert_complete(config)
-    train = json.loads((config.directory / "run.json").read_text())
-    assert f"--steps {config.steps} " in train["repeat"], "the command of the longer run"
+    described = json.loads((config.directory / "run.json").read_text())
+    assert f"--steps {config.steps} " in described["repeat"], "the command of the longer run"
 
 
 def test_a_finished_run_is_left_alone(config):
