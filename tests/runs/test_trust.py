@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from revd import cli
-from revd.runs.config import Parameters, TrainConfig, file_name
-from revd.runs.train import train
+from revd.runs.config import TrainConfig, file_name
 from revd.runs.directory import RunDirectory
-from revd.suites.grids import SUITES, Suite, suite_runs
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from revd.runs.watch import watch
+from revd.suites.grids import SUITES, Suite, suite_runs
 
 ROLLOUT = 32
 
@@ -141,7 +142,7 @@ def test_a_run_cannot_have_a_package_imported_by_being_watched(config, tmp_path,
     (tmp_path / "planted_task.py").write_text(f"import os; os.mkdir({str(mark)!r})")
     path = config.directory / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "task": "planted_task:X-v0"}))
-    with pytest.raises(ValueError, match=r"would import 'planted_task' and so execute it; .* say --trust"):
+    with pytest.raises(ValueError, match=r"would import 'planted_task' and so execute it; .* add --trust"):
         watch(config.directory)
     assert not mark.exists()
     with pytest.raises(ValueError, match="unknown task"):
