@@ -18,13 +18,18 @@ from revd.envs.sparse import TASK_REWARD, check_probability, sparse_generator
 
 
 class EnvPoolVecEnv(VecEnv):
-    """
-    `n_envs` copies of an environment of EnvPool, by the id of a task (`MiniGrid-DoorKey-8x8-v0`).
+    """Copies of an environment of EnvPool.
 
-    An episode's end and the next one's start are one step, as SB3 has it: EnvPool is asked to reset just those
-    environments, so that `info["terminal_observation"]` is the true one. Episodes are reported as by a Monitor, in
-    `info["episode"]`. Of grid worlds, `info["agent_pos"]` is where the agent is. With `sparse`, rewards are zeroed with
-    that probability, and `info["task_reward"]` keeps the untouched one.
+    As in SB3, an episode's end and the start of the next are one step: the environments whose episode ended are reset
+    at once, so that `info["terminal_observation"]` is the true one. `info["episode"]` reports episodes as a Monitor
+    does. In grid worlds, `info["agent_pos"]` is the agent's position.
+
+    Args:
+        task_id: The task's id, such as `MiniGrid-DoorKey-8x8-v0`.
+        n_envs: Number of copies.
+        sparse: Probability with which a step's reward is set to zero, while `info["task_reward"]` keeps the original;
+            None for never.
+        threads: Threads that step the environments.
     """
 
     def __init__(self, task_id: str, n_envs: int, *, sparse: float | None = None, threads: int = 1) -> None:
@@ -39,17 +44,17 @@ class EnvPoolVecEnv(VecEnv):
         self._actions: Array = np.zeros(0)
         self._restart_episodes()
         self._generator = sparse_generator(None)
-        self._has_started = False
+        self._was_reset = False
 
     def reset(self) -> VecEnvObs:
-        """Start new episodes; `seed` before it makes them repeatable."""
-        if not self._has_started and self._seeds[0] is None:
+        """Start new episodes; call `seed` first to make them repeatable."""
+        if not self._was_reset and self._seeds[0] is None:
             self.seed()
         if self._seeds[0] is not None:
             self._pool.close()
             self._pool = make_pool(self._id, self.num_envs, seed=self._seeds[0], threads=self._threads)
             self._generator = sparse_generator(self._seeds[0])
-        self._has_started = True
+        self._was_reset = True
         self._reset_seeds()
         self._reset_options()
         self._restart_episodes()
@@ -57,11 +62,11 @@ class EnvPoolVecEnv(VecEnv):
         return self._convert(observations)  # type: ignore[no-any-return]
 
     def step_async(self, actions: Array) -> None:
-        """Keep the actions for `step_wait`."""
+        """Check the actions and keep them for `step_wait`."""
         self._actions = self._checked(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Step all environments; those whose episode ended start the next one."""
+        """Step all environments and reset those whose episode ended."""
         received, rewards, terminated, truncated, info = self._pool.step(self._actions)
         observations = self._convert(received)
         rewards = rewards.astype(np.float32)
@@ -70,40 +75,40 @@ class EnvPoolVecEnv(VecEnv):
         self._returns += rewards
         self._lengths += 1
         if dones.any():
-            self._start_episodes(np.flatnonzero(dones), observations, infos)
-        return observations, self._shown(rewards), dones, infos
+            self._reset_ended(np.flatnonzero(dones), observations, infos)
+        return observations, self._sparse_rewards(rewards), dones, infos
 
     def close(self) -> None:
         """Close the environments."""
         self._pool.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Give an attribute of the pool, the same for all environments; none of them can be drawn."""
+        """Return an attribute of the pool, which all environments share; `render_mode` is None."""
         value = None if attr_name == "render_mode" else getattr(self._pool, attr_name)
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Refuse: the environments live in C++."""
-        raise NotImplementedError(f"{attr_name!r} cannot be set: EnvPool's environments are no Python objects")
+        """Raise NotImplementedError: the environments are C++ objects."""
+        raise NotImplementedError(f"{attr_name!r} cannot be set: EnvPool's environments are C++ objects")
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **_: Any) -> list[Any]:
-        """Refuse: the environments live in C++."""
-        raise NotImplementedError(f"{method_name!r} cannot be called: EnvPool's environments are no Python objects")
+        """Raise NotImplementedError: the environments are C++ objects."""
+        raise NotImplementedError(f"{method_name!r} cannot be called: EnvPool's environments are C++ objects")
 
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
     ) -> list[bool]:
-        """Say that each is inside a Monitor: `info["episode"]` has what one would report."""
+        """Report a Monitor, because `info["episode"]` has the same content."""
         return [issubclass(Monitor, wrapper_class) for _ in self._get_indices(indices)]
 
     def _restart_episodes(self) -> None:
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
-        self._began = time.monotonic()
+        self._episodes_started = time.monotonic()
 
     def _infos(self, rewards: Array, terminated: Array, truncated: Array, info: dict[str, Any]) -> list[dict[str, Any]]:
-        late = (truncated & ~terminated).tolist()
-        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": is_late} for is_late in late]
+        timed_out = (truncated & ~terminated).tolist()
+        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": value} for value in timed_out]
         if self._sparse is not None:
             for entry, reward in zip(infos, rewards.tolist(), strict=True):
                 entry[TASK_REWARD] = reward
@@ -112,10 +117,10 @@ class EnvPoolVecEnv(VecEnv):
                 entry["agent_pos"] = tuple(position)
         return infos
 
-    def _start_episodes(self, ended: Array, observations: Any, infos: list[dict[str, Any]]) -> None:
-        """Note how episodes ended, and put the first observations of the next ones in the place of the last."""
+    def _reset_ended(self, ended: Array, observations: Any, infos: list[dict[str, Any]]) -> None:
+        """Report the ended episodes and replace their last observations by the first of the next episodes."""
         first = self._convert(self._pool.reset(ended.astype(np.int32))[0])
-        seconds = round(time.monotonic() - self._began, 6)
+        seconds = round(time.monotonic() - self._episodes_started, 6)
         for row, env in enumerate(ended.tolist()):
             infos[env]["terminal_observation"] = _row(observations, env)
             infos[env]["episode"] = {"r": float(self._returns[env]), "l": int(self._lengths[env]), "t": seconds}
@@ -124,7 +129,7 @@ class EnvPoolVecEnv(VecEnv):
         self._lengths[ended] = 0
 
     def _checked(self, actions: Array) -> Array:
-        """The actions in EnvPool's type; it does not check them itself."""
+        """Return the actions in EnvPool's dtype, checked, because EnvPool does not check them."""
         space = self.action_space
         expected = (self.num_envs, *(space.shape or ()))
         fits = np.shape(actions) == expected
@@ -135,8 +140,8 @@ class EnvPoolVecEnv(VecEnv):
             raise ValueError(f"actions must be {self.num_envs} elements of {space}, got {actions}")
         return np.ascontiguousarray(actions, np.int32 if isinstance(space, spaces.Discrete) else space.dtype)
 
-    def _shown(self, rewards: Array) -> Array:
-        """The rewards as the agent sees them."""
+    def _sparse_rewards(self, rewards: Array) -> Array:
+        """Return the rewards, some of them set to zero if `sparse` is given."""
         if self._sparse is None:
             return rewards
         hidden = self._generator.random(len(rewards)) < self._sparse

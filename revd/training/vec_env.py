@@ -48,7 +48,7 @@ def make_vec_env(
         sparse: Probability with which a step's reward is set to zero; None for never.
         render_mode: Gymnasium's render mode.
         threads: Threads that step Atari games and EnvPool's environments; others are stepped one after the other.
-        engine: What steps the task, as in `revd.envs.engines`. What is to be drawn is stepped by Gymnasium.
+        engine: The engine that steps the task, see `revd.envs.engines`; with a `render_mode` always Gymnasium.
     """
     if normalize not in get_args(NormalizeMode):
         raise ValueError(unknown_name("value of normalize", normalize, get_args(NormalizeMode)))
@@ -60,17 +60,20 @@ def make_vec_env(
     bare: VecEnv
     if render_mode is None and choose_engine(found, engine) == "envpool":
         bare = EnvPoolVecEnv(found.gymnasium_id, n_envs, sparse=sparse, threads=threads)
-    elif found.suite == "atari":
-        register(found)
-        bare = _atari(found, n_envs, sparse=sparse, render_mode=render_mode, threads=threads)
     else:
-        register(found)
-        bare = DummyVecEnv([_factory(found, index, seed + index, sparse, render_mode) for index in range(n_envs)])
+        bare = _gymnasium_vec_env(found, n_envs, seed=seed, sparse=sparse, render_mode=render_mode, threads=threads)
     env = CheckedVecEnv(bare, task)
     env.seed(seed)
-    if normalize == "none":
-        return env
-    return _normalized(env, normalize, gamma)
+    return env if normalize == "none" else _normalized(env, normalize, gamma)
+
+
+def _gymnasium_vec_env(
+    task: Task, n_envs: int, *, seed: int, sparse: float | None, render_mode: str | None, threads: int
+) -> VecEnv:
+    register(task)
+    if task.suite == "atari":
+        return _atari(task, n_envs, sparse=sparse, render_mode=render_mode, threads=threads)
+    return DummyVecEnv([_factory(task, index, seed + index, sparse, render_mode) for index in range(n_envs)])
 
 
 def _atari(task: Task, n_envs: int, **options: Any) -> VecEnv:

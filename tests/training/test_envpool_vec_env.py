@@ -11,7 +11,8 @@ from sb3_contrib import RecurrentPPO
 
 from revd.envs.envpool import make_pool, one_hot_images
 from revd.sb3 import IntrinsicRewardCallback
-from revd.training.env_checks import CheckedVecEnv, EnvironmentFault
+from revd.training.checked_vec_env import CheckedVecEnv
+from revd.training.env_checks import EnvironmentFault
 from revd.training.envpool_vec_env import EnvPoolVecEnv
 
 
