@@ -19,8 +19,8 @@ from measure import machine, markdown_table
 
 from revd.runs.config import TrainConfig
 from revd.runs.cpu_threads import available_cores, with_cores
-from revd.suites.grids import preset_config
 from revd.storage.run_files import PROGRESS
+from revd.suites.grids import preset_config
 from revd.suites.scheduler import launch
 
 WARM_UP_ROLLOUTS = 4
