@@ -1,4 +1,6 @@
-"""Does FastPPO learn as well as SB3's PPO? `python benchmarks/breakout.py --device cuda --output DIR`.
+"""Does FastPPO learn as well as SB3's PPO?
+
+    python benchmarks/breakout.py --device cuda --output DIR
 
 Trains Breakout with RL Zoo's settings for Atari games. All trainings run at the same time, each in its own process.
 When a training ends, its scores are added to DIR/breakout.csv. In the end all scores of that file are drawn as
@@ -136,7 +138,10 @@ def parse_options() -> argparse.Namespace:
 
 
 def run(jobs: list[Job], path: Path) -> dict[Job, tuple[Games, float]]:
-    """Run all trainings at once, and append the games of each to a CSV file when it ends; failed ones are left out."""
+    """Run all trainings at once; append the games of each to a CSV file when it ends.
+
+    Failed trainings are left out of the result.
+    """
     results = {}
     with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
         trainings = {pool.submit(learn, job): job for job in jobs}

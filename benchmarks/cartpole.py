@@ -1,4 +1,6 @@
-"""Do FastPPO and SB3's PPO reach the same return? `python benchmarks/cartpole.py [--device cpu|cuda] [--seeds 5]`.
+"""Do FastPPO and SB3's PPO reach the same return?
+
+    python benchmarks/cartpole.py [--device cpu|cuda] [--seeds 5]
 
 CartPole-v1 with RL Zoo's tuned settings; the highest possible return is 500. Exits with 1 if the mean returns differ by
 more than 5% of it.

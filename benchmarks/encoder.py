@@ -1,4 +1,4 @@
-"""The frozen encoder against plain torch: `python benchmarks/encoder.py [--device cpu|cuda] [--threads 1]`."""
+"""The frozen encoder against plain torch: `benchmarks/encoder.py [--device cpu|cuda] [--threads 1]`."""
 
 from __future__ import annotations
 

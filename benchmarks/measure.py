@@ -21,7 +21,9 @@ def interleaved(
     min_repeats: int = 5,
     max_repeats: int = 1_000,
 ) -> dict[str, list[float]]:
-    """Measure milliseconds of each call; calls take turns, so that other load on the machine affects all alike.
+    """Measure milliseconds of each call.
+
+    Calls take turns, so that other load on the machine affects all alike.
 
     Each is called once before, which includes any compilation.
     """
@@ -78,7 +80,7 @@ def peak_extra_memory(call: Callable[[], object], device: str) -> int | None:
 
 
 def parse_options(description: str | None, *, seconds: float) -> argparse.Namespace:
-    """Parse the options `device`, `threads` and `seconds` of a benchmark, and set torch's number of threads."""
+    """Parse `device`, `threads` and `seconds` of a benchmark, and set torch's threads."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)

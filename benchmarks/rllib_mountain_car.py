@@ -1,4 +1,6 @@
-"""RLlib's PPO and PPO+REVD on MountainCar-v0: `python benchmarks/rllib_mountain_car.py [--seeds 1 2 3] [--steps N]`.
+"""RLlib's PPO and PPO+REVD on MountainCar-v0.
+
+    python benchmarks/rllib_mountain_car.py [--seeds 1 2 3] [--steps N]
 
 The settings are those of `revd demo`, as far as RLlib has them, so that the curves can be compared with those of
 Stable-Baselines3: ten environments (two env runners with five each), 128 steps of each in a batch, SB3's defaults for

@@ -1,4 +1,6 @@
-"""How fast does rounding make trainings diverge? `python benchmarks/rounding.py [--device cpu|cuda] [--updates 12]`.
+"""How fast does rounding make trainings diverge?
+
+    python benchmarks/rounding.py [--device cpu|cuda] [--updates 12]
 
 SB3's PPO plays Breakout with RL Zoo's settings. After each rollout, other models learn from the same rollout in the
 same minibatches: SB3's PPO in channels_last, FastPPO, and SB3's PPO with initial weights perturbed by a relative 1e-7.

@@ -1,4 +1,6 @@
-"""Memory during a long training: PPO with REVD and `boundary="episode"` in a cheap environment. `make soak`, minutes.
+"""Memory during a long training: PPO with REVD over true episodes in a cheap environment.
+
+Run it with `make soak`; it takes a few minutes.
 
 Episodes last 20 to 1,500 steps. Many of them span several rollouts, so the reward's memory has to grow and shrink.
 Memory use must stay within 5% after the first tenth of the steps: the mean of each later tenth is compared with that of

@@ -1,4 +1,6 @@
-"""SB3's PPO and A2C against ours: `python benchmarks/training.py [--device cpu|cuda] [--task atari/space-invaders]`.
+"""The speed of SB3's PPO and A2C against ours.
+
+    python benchmarks/training.py [--device cpu|cuda] [--task atari/space-invaders]
 
 SB3's algorithm without and with the bonus, and ours with the bonus, train on the same task with the same settings:
 those of the paper, where it has some. They take turns, rollout by rollout, each in its own environments. The first

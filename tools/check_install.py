@@ -1,4 +1,4 @@
-"""Check that pip finds versions for the package on the public index, with the pins of constraints.txt.
+"""Check that pip can resolve the package on the public index, with constraints.txt.
 
     python tools/check_install.py                              # all extras at once, with each declared Python
     python tools/check_install.py --extras "" plots all dev    # each set on its own; "" is the bare package
@@ -71,7 +71,10 @@ def find(version: str) -> Path | None:
 
 
 def runs(python: Path) -> bool:
-    """Whether an interpreter runs and can make virtual environments; shims of pyenv may exist without running."""
+    """Whether an interpreter runs and can make virtual environments.
+
+    Shims of pyenv may exist without running.
+    """
     try:
         return (
             subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode == 0

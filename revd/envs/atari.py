@@ -22,7 +22,7 @@ def make_atari(
     fire_reset: bool = True,
     colour: bool = False,
 ) -> AtariVectorEnv:
-    """Make `n_envs` copies of a game, given its ROM's name, with the usual preprocessing and no sticky actions.
+    """Make copies of a game, by its ROM's name, with the usual preprocessing, no sticky actions.
 
     Observations are four grey frames of 84x84, each the pixelwise maximum of the last two of four frames; with
     `colour`, one frame of the whole screen, (1, 210, 160, 3), for films. Rewards are not clipped. A lost life is

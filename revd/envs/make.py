@@ -44,7 +44,10 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
 
 
 def register(task: Task) -> None:
-    """Register the task's id in Gymnasium; a ValueError if a package is missing or broken, or the id is unknown."""
+    """Register the task's id in Gymnasium.
+
+    A ValueError if a package is missing or broken, or the id is unknown.
+    """
     require_installed(task)
     if task.module is not None:
         with silenced():

@@ -15,7 +15,9 @@ CODES = (len(OBJECT_TO_IDX), len(COLOR_TO_IDX), max(len(STATE_TO_IDX), 4))
 
 
 class OneHotImage(gymnasium.ObservationWrapper[NDArray[np.float32], Any, NDArray[np.uint8]]):
-    """Encode the view (width, height, 3) as (width, height, 21) of zeros and ones; drop mission and direction.
+    """Encode the view (width, height, 3) as (width, height, 21) of zeros and ones.
+
+    Mission and direction are dropped.
 
     The codes are categories, so distances between them as numbers would mean nothing. As uint8 they would be taken for
     pixels and divided by 255, which would make all distances tiny. Every framework leaves float32 values in [0, 1]

@@ -58,7 +58,7 @@ def final_name(leftover: Path) -> str:
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether an error means that the disk is full, or that a quota or the limit of a file's size is reached."""
+    """Whether an error means that the disk is full, or that a quota or size limit is reached."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -1,4 +1,7 @@
-"""Reading untrusted files: only regular files are read, because a FIFO or a device could block the reader."""
+"""Reading untrusted files.
+
+Only regular files are read, because a FIFO or a device could block the reader.
+"""
 
 from __future__ import annotations
 

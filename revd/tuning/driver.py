@@ -26,7 +26,9 @@ Watch = Callable[[Sequence[TrialRecord]], None]
 
 
 class SearchFailedError(RuntimeError):
-    """A search has failed: too many consecutive trials failed, or the disk is full. The search can be resumed.
+    """A search has failed.
+
+    Too many consecutive trials failed, or the disk is full. The search can be resumed.
 
     Attributes:
         records: The trials at that time.
@@ -73,7 +75,7 @@ def tune(
 
 
 def local_backend() -> Backend:
-    """Processes of this machine, which wait until the workers of a killed driver have released their runs."""
+    """Processes of this machine, which wait for runs that workers of a killed driver still hold."""
     return LocalBackend((*WORKER, "--wait", str(LEASE_WAIT_SECONDS)))
 
 

@@ -84,7 +84,10 @@ class RunningTrial:
         return statuses
 
     def _new_scores(self, statuses: Sequence[Status]) -> dict[int, float]:
-        """The scores before the last part; empty if no run has passed a new part, to avoid reading long files."""
+        """The scores before the last part.
+
+        Empty if no run has passed a new part, to avoid reading long files.
+        """
         passed = [passed_parts(status.steps, self._config.training.steps) for status in statuses]
         if passed == self._passed:
             return {}
