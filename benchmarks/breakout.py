@@ -1,8 +1,10 @@
-"""Does FastPPO learn what SB3's PPO learns? `python benchmarks/breakout.py --device cuda --output DIR`.
+"""Does FastPPO learn as well as SB3's PPO?
 
-Breakout with RL Zoo's settings for Atari games, some seeds of each at the same time, one process each. Adds the scores
-of a training's games to DIR/breakout.csv when it has ended, draws all that is there as DIR/breakout.png, and prints the
-mean score of the last hundred games.
+    python benchmarks/breakout.py --device cuda --output DIR
+
+Trains Breakout with RL Zoo's settings for Atari games. All trainings run at the same time, each in its own process.
+When a training ends, its scores are added to DIR/breakout.csv. In the end all scores of that file are drawn as
+DIR/breakout.png, and the mean scores of the last hundred games are printed.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from revd.sb3 import FastPPO
 from revd.training.atari_vec_env import AtariVecEnv
 
 
-def in_channels_last(*arguments: Any, **keywords: Any) -> PPO:
-    """SB3's PPO with our memory layout: on a CPU, and where nothing overlaps, what FastPPO is to the last bit."""
+def channels_last_ppo(*arguments: Any, **keywords: Any) -> PPO:
+    """SB3's PPO with our memory layout: bit-equal to FastPPO on a CPU without overlap."""
     model = PPO(*arguments, **keywords)
     model.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model
@@ -44,25 +46,29 @@ KINDS: dict[str, Any] = {
     "PPO": PPO,
     "FastPPO": FastPPO,
     "FastPPO without overlap": partial(FastPPO, overlap=False),
-    "PPO in channels_last": in_channels_last,
+    "PPO in channels_last": channels_last_ppo,
 }
 COLOURS = dict(zip(KINDS, ("#6b6b6b", "#c8102e", "#1f5fa8", "#e0a000"), strict=True))
 N_ENVS = 8
-#: Of stable-baselines3's RL Zoo, hyperparams/ppo.yml, "atari".
+#: From RL Zoo, hyperparams/ppo.yml, "atari".
 SETTINGS: dict[str, Any] = {
     "n_steps": 128,
     "n_epochs": 4,
     "batch_size": 256,
-    "learning_rate": lambda left: 2.5e-4 * left,
-    "clip_range": lambda left: 0.1 * left,
+    "learning_rate": lambda remaining: 2.5e-4 * remaining,
+    "clip_range": lambda remaining: 0.1 * remaining,
     "vf_coef": 0.5,
     "ent_coef": 0.01,
 }
-GAMES = 100
+#: Games in a mean score.
+WINDOW = 100
+#: The step at which each game ended, and its score.
 Games = list[tuple[int, float]]
 
 
 class Job(NamedTuple):
+    """One training."""
+
     kind: str
     seed: int
     steps: int
@@ -72,85 +78,99 @@ class Job(NamedTuple):
     zoo: bool
 
 
-class Scores(BaseCallback):
-    """Keeps the score of every game, and when it ended; ends the training early, if it should."""
+class ScoreRecorder(BaseCallback):
+    """Records the score of every game, and stops the training at the step `until`."""
 
     def __init__(self, until: int) -> None:
         super().__init__()
-        self.rows: Games = []
+        self.games: Games = []
         self._until = until
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
             if "episode" in info:
-                self.rows.append((self.num_timesteps, info["episode"]["r"]))
+                self.games.append((self.num_timesteps, info["episode"]["r"]))
         return self.num_timesteps < self._until
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, default=500_000, help="in which rate and clip range fall to 0")
-    parser.add_argument("--until", type=int, help="stop earlier, at this step")
-    parser.add_argument("--seeds", type=int, nargs=4, default=(2, 4, 0, 0), help=f"how many of {', '.join(KINDS)}")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=4, help="of each training's emulators; torch has one")
-    parser.add_argument("--zoo", action="store_true", help="in RL Zoo's environment, which fires after each lost life")
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    until = arguments.until or arguments.steps
+    options = parse_options()
+    until = options.until or options.steps
     jobs = [
-        Job(kind, seed, arguments.steps, until, arguments.device, arguments.threads, arguments.zoo)
-        for kind, seeds in zip(KINDS, arguments.seeds, strict=True)
-        for seed in range(arguments.first_seed, arguments.first_seed + seeds)
+        Job(kind, seed, options.steps, until, options.device, options.threads, options.zoo)
+        for kind, seeds in zip(KINDS, options.seeds, strict=True)
+        for seed in range(options.first_seed, options.first_seed + seeds)
     ]
-    name = "breakout-zoo" if arguments.zoo else "breakout"
-    path = arguments.output / f"{name}.csv"
+    path = options.output / f"{'breakout-zoo' if options.zoo else 'breakout'}.csv"
     known = {(job.kind, job.seed) for job in jobs} & set(read(path))
     if known:
-        raise SystemExit(f"{path} has these already: {sorted(known)}; choose another --output or --first-seed")
-    arguments.output.mkdir(parents=True, exist_ok=True)
+        raise SystemExit(f"{path} already has {sorted(known)}; choose another --output or --first-seed")
+    options.output.mkdir(parents=True, exist_ok=True)
+    results = run(jobs, path)
+    remark = "RL Zoo's environment" if options.zoo else "one line for each seed"
+    draw(read(path), path.with_suffix(".png"), remark)
+    torch.set_num_threads(1)
+    print(f"{machine(options.device)}; Breakout, {until:,} steps, {len(jobs)} trainings at once\n")
+    rows = [
+        [f"{job.kind}, seed {job.seed}", f"{mean(score for _, score in games[-WINDOW:]):.1f}", f"{seconds:.0f}"]
+        for job, (games, seconds) in results.items()
+    ]
+    print(markdown_table(("", f"mean score of the last {WINDOW} games", "seconds"), rows))
+    if len(results) < len(jobs):
+        raise SystemExit(f"{len(jobs) - len(results)} of {len(jobs)} trainings failed")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--steps", type=int, default=500_000, help="steps in which learning rate and clip range fall to 0"
+    )
+    parser.add_argument("--until", type=int, help="stop earlier, at this step")
+    parser.add_argument(
+        "--seeds", type=int, nargs=4, default=(2, 4, 0, 0), help=f"number of seeds of {', '.join(KINDS)}"
+    )
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=4, help="emulator threads of each training; torch has one")
+    parser.add_argument("--zoo", action="store_true", help="use RL Zoo's environment, which fires after each lost life")
+    parser.add_argument("--output", type=Path, required=True)
+    return parser.parse_args()
+
+
+def run(jobs: list[Job], path: Path) -> dict[Job, tuple[Games, float]]:
+    """Run all trainings at once; append the games of each to a CSV file when it ends.
+
+    Failed trainings are left out of the result.
+    """
+    results = {}
     with ProcessPoolExecutor(len(jobs), multiprocessing.get_context("spawn")) as pool:
         trainings = {pool.submit(learn, job): job for job in jobs}
         for training in as_completed(trainings):
             job, error = trainings[training], training.exception()
             if error is None:
-                add(job, training.result()[0], path)
+                results[job] = training.result()
+                append(job, results[job][0], path)
             else:
-                print(f"{job.kind}, seed {job.seed} has failed: {error!r}")
-    results = {job: training.result() for training, job in trainings.items() if training.exception() is None}
-    draw(
-        read(path),
-        arguments.output / f"{name}.png",
-        "RL Zoo's environment" if arguments.zoo else "one line for each seed",
-    )
-    torch.set_num_threads(1)
-    print(f"{machine(arguments.device)}; Breakout, {until:,} steps, {len(jobs)} trainings at once\n")
-    rows = [
-        [f"{job.kind}, seed {job.seed}", f"{mean(score for _, score in scores[-GAMES:]):.1f}", f"{took:.0f}"]
-        for job, (scores, took) in results.items()
-    ]
-    print(markdown_table(("", f"mean score of the last {GAMES} games", "seconds"), rows))
-    if len(results) < len(jobs):
-        raise SystemExit(f"{len(jobs) - len(results)} of {len(jobs)} trainings have failed")
+                print(f"{job.kind}, seed {job.seed} failed: {error!r}")
+    return {job: results[job] for job in jobs if job in results}
 
 
 def learn(job: Job) -> tuple[Games, float]:
-    """The games of a training, and the seconds that it took."""
+    """Train; return the games and the seconds."""
     torch.set_num_threads(1)
     env = make_env(job)
     env.seed(job.seed)
     model = KINDS[job.kind]("CnnPolicy", env, seed=job.seed, device=job.device, **SETTINGS)
-    scores = Scores(job.until)
+    recorder = ScoreRecorder(job.until)
     began = time.perf_counter()
-    model.learn(job.steps, callback=scores)
-    took = time.perf_counter() - began
+    model.learn(job.steps, callback=recorder)
+    seconds = time.perf_counter() - began
     env.close()
-    return scores.rows, took
+    return recorder.games, seconds
 
 
 def make_env(job: Job) -> VecEnv:
-    """Our environment, or SB3's wrappers around one emulator each, as RL Zoo has them."""
+    """Our environment, or RL Zoo's, which wraps single emulators in SB3's wrappers."""
     if not job.zoo:
         return AtariVecEnv("breakout", N_ENVS, threads=job.threads)
     gymnasium.register_envs(ale_py)
@@ -159,15 +179,16 @@ def make_env(job: Job) -> VecEnv:
     return VecFrameStack(env, n_stack=4)
 
 
-def add(job: Job, scores: Games, path: Path) -> None:
+def append(job: Job, games: Games, path: Path) -> None:
+    """Add the games of a training to a CSV file."""
     header = () if path.exists() else (("trainer", "seed", "steps", "score"),)
     with path.open("a", newline="") as file:
         csv.writer(file).writerows(header)
-        csv.writer(file).writerows((job.kind, job.seed, *row) for row in scores)
+        csv.writer(file).writerows((job.kind, job.seed, *row) for row in games)
 
 
 def read(path: Path) -> dict[tuple[str, int], Games]:
-    """The games of each kind and seed."""
+    """Read the games of each kind and seed."""
     games: dict[tuple[str, int], Games] = defaultdict(list)
     if not path.exists():
         return games
@@ -178,17 +199,17 @@ def read(path: Path) -> dict[tuple[str, int], Games]:
 
 
 def draw(games: dict[tuple[str, int], Games], path: Path, remark: str) -> None:
-    """The running mean of the last hundred games of each training."""
+    """Draw the running mean of the last hundred games of each training."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for kind, colour in COLOURS.items():
         label = kind
         for scores in (scores for (trainer, _), scores in games.items() if trainer == kind):
             steps, values = np.array(scores).reshape(-1, 2).T
-            smooth = [values[max(0, index - GAMES + 1) : index + 1].mean() for index in range(len(values))]
+            smooth = [values[max(0, index - WINDOW + 1) : index + 1].mean() for index in range(len(values))]
             axes.plot(steps / 1e3, smooth, color=colour, linewidth=1.2, alpha=0.85, label=label)
             label = "_"
     axes.set_xlabel("environment steps, thousands")
-    axes.set_ylabel(f"mean score of the last {GAMES} games")
+    axes.set_ylabel(f"mean score of the last {WINDOW} games")
     axes.set_title(f"Breakout: SB3's PPO and FastPPO, {remark}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)

@@ -1,7 +1,9 @@
-"""Do FastPPO and SB3's PPO come to the same return? `python benchmarks/cartpole.py [--device cpu|cuda] [--seeds 5]`.
+"""Do FastPPO and SB3's PPO reach the same return?
 
-CartPole-v1 with RL Zoo's tuned settings; the return of 500 is the highest there is. Ends with 1 if the mean returns are
-further apart than 5% of it.
+    python benchmarks/cartpole.py [--device cpu|cuda] [--seeds 5]
+
+CartPole-v1 with RL Zoo's tuned settings; the highest possible return is 500. Exits with 1 if the mean returns differ by
+more than 5% of it.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from revd.sb3 import FastPPO
 from revd.training.vec_env import make_vec_env
 
 STEPS = 100_000
-HIGHEST = 500
-#: Of stable-baselines3's RL Zoo, hyperparams/ppo.yml, "CartPole-v1".
+MAX_RETURN = 500
+#: From RL Zoo, hyperparams/ppo.yml, "CartPole-v1".
 SETTINGS: dict[str, Any] = {
     "n_steps": 32,
     "batch_size": 256,
@@ -30,8 +32,8 @@ SETTINGS: dict[str, Any] = {
     "gamma": 0.98,
     "n_epochs": 20,
     "ent_coef": 0.0,
-    "learning_rate": lambda left: 1e-3 * left,
-    "clip_range": lambda left: 0.2 * left,
+    "learning_rate": lambda remaining: 1e-3 * remaining,
+    "clip_range": lambda remaining: 0.2 * remaining,
 }
 
 
@@ -45,8 +47,8 @@ def main() -> None:
     seconds: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
         for kind in (PPO, FastPPO):
-            found, took = learnt(kind, seed, arguments.device)
-            returns.setdefault(kind.__name__, []).append(found)
+            mean_return, took = train(kind, seed, arguments.device)
+            returns.setdefault(kind.__name__, []).append(mean_return)
             seconds.setdefault(kind.__name__, []).append(took)
     print(f"{machine(arguments.device)}; CartPole-v1, {STEPS:,} steps, {arguments.seeds} seeds\n")
     rows = [
@@ -54,17 +56,17 @@ def main() -> None:
         for name, values in returns.items()
     ]
     print(markdown_table(("", "mean return", "lowest", "seconds"), rows))
-    sys.exit(abs(mean(returns["PPO"]) - mean(returns["FastPPO"])) > 0.05 * HIGHEST)
+    sys.exit(abs(mean(returns["PPO"]) - mean(returns["FastPPO"])) > 0.05 * MAX_RETURN)
 
 
-def learnt(kind: Any, seed: int, device: str) -> tuple[float, float]:
-    """The mean return of 20 episodes after a training, and the seconds that it took."""
+def train(kind: Any, seed: int, device: str) -> tuple[float, float]:
+    """Train; return the mean return of 20 episodes after the training, and its seconds."""
     model = kind("MlpPolicy", make_vec_env("CartPole-v1", n_envs=8, seed=seed), seed=seed, device=device, **SETTINGS)
     began = time.perf_counter()
     model.learn(STEPS)
     took = time.perf_counter() - began
-    found, _ = evaluate_policy(model, make_vec_env("CartPole-v1", seed=1_000 + seed), n_eval_episodes=20)
-    return float(found), took  # type: ignore[arg-type]
+    mean_return, _ = evaluate_policy(model, make_vec_env("CartPole-v1", seed=1_000 + seed), n_eval_episodes=20)
+    return float(mean_return), took  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The frozen encoder against plain torch: `python benchmarks/encoder.py [--device cpu|cuda] [--threads 1]`."""
+"""The frozen encoder against plain torch: `benchmarks/encoder.py [--device cpu|cuda] [--threads 1]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from gymnasium import spaces
-from measure import arguments, interleaved, machine, markdown_table, peak_extra_memory
+from measure import interleaved, machine, markdown_table, parse_options, peak_extra_memory
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
@@ -26,10 +26,10 @@ SHAPES += [("vectors", VECTOR, 2_560)]
 
 
 def main() -> None:
-    given = arguments(__doc__, seconds=20)
+    options = parse_options(__doc__, seconds=20)
     torch.set_grad_enabled(False)
-    print(f"{machine(given.device)}\n")
-    rows = [row for shape in SHAPES for row in measured(*shape, given.device, given.seconds)]
+    print(f"{machine(options.device)}\n")
+    rows = [row for shape in SHAPES for row in measure(*shape, options.device, options.seconds)]
     header = (
         "observations",
         "form",
@@ -42,8 +42,8 @@ def main() -> None:
     print(markdown_table(header, rows))
 
 
-def measured(name: str, space: spaces.Box, n: int, device: str, seconds: float) -> list[list[str]]:
-    """A row for each form of the encoder; the error is relative to the largest number of the embeddings in float64."""
+def measure(name: str, space: spaces.Box, n: int, device: str, seconds: float) -> list[list[str]]:
+    """A row for each form of the encoder; errors are relative to the largest embedding value in float64."""
     generator = torch.Generator().manual_seed(0)
     observations = torch.randint(0, 256, (n, *space.shape), dtype=torch.uint8, generator=generator).to(device)
     if space is VECTOR:
@@ -65,7 +65,7 @@ def measured(name: str, space: spaces.Box, n: int, device: str, seconds: float) 
 
 
 def forms(encoder: SpaceEncoder, observations: Tensor) -> dict[str, Call]:
-    """Ours, and what one would write instead."""
+    """Our encoder and its alternatives."""
     network = encoder.network
     plain = plain_form(network, observations)
     cases: dict[str, Call] = {"ours": lambda: encoder(observations), "plain torch": plain}
@@ -103,7 +103,7 @@ def channels_first(frames: Tensor) -> Tensor:
 
 
 def folded(network: nn.Sequential) -> nn.Sequential:
-    """BatchNorm and the division by 255 inside the convolutions, as modules."""
+    """The network with BatchNorm and the division by 255 folded into the convolutions."""
     layers = list(deepcopy(network))
     for i in (0, 3, 6):
         convolution, norm = layers[i : i + 2]

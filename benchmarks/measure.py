@@ -1,4 +1,4 @@
-"""Timing and memory for the benchmarks: always several candidates in one run, taking turns."""
+"""Timing and memory for the benchmarks. Several candidates are always measured in turn, in one run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def interleaved(
     min_repeats: int = 5,
     max_repeats: int = 1_000,
 ) -> dict[str, list[float]]:
-    """Milliseconds of each call, which take turns for `seconds` in all, so that a busy machine is unfair to nobody.
+    """Measure milliseconds of each call.
 
-    Each is called once before, which compiles what needs compiling.
+    Calls take turns, so that other load on the machine affects all alike.
+
+    Each is called once before, which includes any compilation.
     """
     for call in cases.values():
         milliseconds(call, device)
@@ -38,7 +40,7 @@ def interleaved(
 
 
 def milliseconds(call: Callable[[], object], device: str) -> float:
-    """Time of one call: by the wall clock, or on a GPU from where its work could begin to where it has ended."""
+    """Time of one call: by the wall clock, or on a GPU by CUDA events."""
     if not _is_cuda(device):
         start = time.perf_counter()
         call()
@@ -54,11 +56,11 @@ def milliseconds(call: Callable[[], object], device: str) -> float:
 
 
 def peak_extra_memory(call: Callable[[], object], device: str) -> int | None:
-    """Bytes that the call needs at its worst beyond what was there before; None where the system does not tell.
+    """Peak memory of a call beyond what was allocated before, in bytes; None if the system cannot tell.
 
-    On a CPU this is the growth of the resident set, for torch does not count its own allocations there.
+    On a CPU this is the growth of the resident set, because torch does not count its allocations there.
     """
-    call()  # what is allocated once and kept, such as a library's workspace, does not count
+    call()  # memory that is allocated once and kept, such as a library's workspace, does not count
     gc.collect()
     if _is_cuda(device):
         _synchronize(device)
@@ -68,7 +70,7 @@ def peak_extra_memory(call: Callable[[], object], device: str) -> int | None:
         _synchronize(device)
         return torch.cuda.max_memory_allocated() - before
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # else freed memory that malloc keeps would be used again, unseen
+        ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory that malloc keeps could be reused unnoticed
         Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM, the peak of the resident set
         before = _status("VmRSS")
         call()
@@ -77,15 +79,15 @@ def peak_extra_memory(call: Callable[[], object], device: str) -> int | None:
         return None
 
 
-def arguments(description: str | None, *, seconds: float) -> argparse.Namespace:
-    """What the benchmarks of a kernel are asked: `device`, `threads`, which torch has from here on, and `seconds`."""
+def parse_options(description: str | None, *, seconds: float) -> argparse.Namespace:
+    """Parse `device`, `threads` and `seconds` of a benchmark, and set torch's threads."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=seconds, help="for each shape")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    return given
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    return options
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -95,7 +97,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine(device: str) -> str:
-    """What the numbers were measured on."""
+    """The hardware and the version of torch."""
     name = torch.cuda.get_device_name() if _is_cuda(device) else _cpu_name()
     return f"{name}, {torch.get_num_threads()} CPU thread(s), torch {torch.__version__}"
 

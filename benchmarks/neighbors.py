@@ -1,7 +1,7 @@
-"""Both searches of an episodic reward (own episode, previous one) against what one would write or install instead.
+"""Both neighbour searches of an episodic reward (own episode, previous episode) against alternatives.
 
 `python benchmarks/neighbors.py [--device cpu|cuda] [--threads 1]` prints two tables: speed and memory on Gaussian
-states, and the largest relative error of any distance, against float64, on states that are hard to search.
+states, and the largest relative error of a distance, compared with float64, on states that are hard to search.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import median
 from typing import TypeAlias
 
 import torch
-from measure import arguments, interleaved, machine, markdown_table, peak_extra_memory
+from measure import interleaved, machine, markdown_table, parse_options, peak_extra_memory
 from torch import Tensor
 
 import revd
@@ -29,17 +29,17 @@ SHAPES = {
 DIMENSION = 128
 #: Rows whose error is measured.
 CHECKED = 200
-#: Forms that compute every distance from differences, or hold all of them, stop here: differences computed.
-SLOW = 1e9
-#: Columns against rows that a tile of the plain tiled form holds.
+#: Most coordinate differences for which slow forms, which compute or store all of them, are measured.
+MAX_DIFFERENCES = 1e9
+#: Distances in a tile of the plain tiled form.
 TILE = 4_194_304
 
 
 def main() -> None:
-    given = arguments(__doc__, seconds=30)
-    device = given.device
+    options = parse_options(__doc__, seconds=30)
+    device = options.device
     print(f"{machine(device)}; k = {K}, d = {DIMENSION}, own and previous episode\n")
-    rows = [row for shape in SHAPES[device] for row in speeds(*shape, device, given.seconds, given.threads)]
+    rows = [row for shape in SHAPES[device] for row in speeds(*shape, device, options.seconds, options.threads)]
     header = ("states", "form", "median ms", "fastest ms", "ours is faster by", "peak memory MiB", "of n·m·4 bytes")
     print(markdown_table(header, rows))
     print(f"\nLargest relative error of {CHECKED} states' distances, 1x2048\n")
@@ -47,11 +47,11 @@ def main() -> None:
 
 
 def speeds(episodes: int, n: int, device: str, seconds: float, threads: int) -> list[list[str]]:
-    """A row for each form, all measured in turn."""
+    """A row for each form; all forms are measured in turn."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(2, episodes, n, DIMENSION, generator=generator).to(device)
     chosen = forms(device, threads)
-    if episodes * n * n * DIMENSION > SLOW:
+    if episodes * n * n * DIMENSION > MAX_DIFFERENCES:
         chosen = {name: form for name, form in chosen.items() if "differences" not in name and "kthvalue" not in name}
     cases: dict[str, Callable[[], object]] = {name: lambda form=form: form(x, y) for name, form in chosen.items()}  # type: ignore[misc]
     if device == "cuda":
@@ -69,7 +69,7 @@ def speeds(episodes: int, n: int, device: str, seconds: float, threads: int) -> 
 
 
 def forms(device: str, threads: int) -> dict[str, Form]:
-    """Ours, and everything else that computes the same or, at the end, the least that it must compute."""
+    """Our search, its alternatives, and the matrix products alone, which are a lower bound of the time."""
     known: dict[str, Form] = {
         "ours": ours,
         "torch.cdist + topk": cdist_topk,
@@ -96,7 +96,7 @@ def accurate_forms(device: str) -> dict[str, Form]:
 
 
 def errors(device: str) -> list[list[str]]:
-    """A row for each kind of states."""
+    """A row of errors for each kind of states."""
     table = []
     for kind, make in KINDS.items():
         generator = torch.Generator().manual_seed(0)
@@ -183,7 +183,7 @@ def tiles_topk(x: Tensor, y: Tensor) -> Pair:
 
 
 def broadcast_kthvalue(x: Tensor, y: Tensor) -> Pair:
-    """Only the k-th neighbour, episode by episode, as the method's older code has it."""
+    """Only the k-th neighbour, episode by episode, as in the method's original code."""
 
     def search(rows: Tensor, columns: Tensor, k: int) -> Tensor:
         return torch.linalg.vector_norm(rows[:, None] - columns[None], dim=-1).kthvalue(k, dim=-1).values
@@ -227,7 +227,7 @@ def flash_knn(x: Tensor, y: Tensor) -> Pair:
 
 
 def gemm(x: Tensor, y: Tensor) -> Pair:
-    """The two products, tile by tile into one buffer; nothing is selected."""
+    """The two matrix products alone, tile by tile into one buffer."""
     n = x.shape[1]
     step = max(torch_search.TILE_ROWS, torch_search.TILE_ELEMENTS // n) if x.device.type == "cpu" else max(1, TILE // n)
     buffer = x.new_empty(step if step < n else len(x) * n, n)

@@ -1,9 +1,11 @@
-"""RLlib's PPO and PPO+REVD on MountainCar-v0: `python benchmarks/rllib_mountain_car.py [--seeds 1 2 3] [--steps N]`.
+"""RLlib's PPO and PPO+REVD on MountainCar-v0.
 
-The settings are those of `revd demo` as far as RLlib has them, so that the curves can be held against those of
+    python benchmarks/rllib_mountain_car.py [--seeds 1 2 3] [--steps N]
+
+The settings are those of `revd demo`, as far as RLlib has them, so that the curves can be compared with those of
 Stable-Baselines3: ten environments (two env runners with five each), 128 steps of each in a batch, SB3's defaults for
-PPO and its networks, normalised observations, the same weight of the bonus. Writes the returns of all episodes as CSV
-and the learning curves as a picture, and prints a table.
+PPO and its networks, normalised observations, and the same weight of the bonus. Writes the returns of all episodes as
+CSV and the learning curves as a PNG, and prints a table.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def train(method: str, *, seed: int, steps: int, runners: int) -> RecordedRun:
     while taken < steps:
         results = algorithm.train()["env_runners"]
         taken = int(results["num_env_steps_sampled_lifetime"])
-        # A series of one arrives as a number.
+        # RLlib logs a single return as a number instead of a list.
         new = np.atleast_1d(results.get("returns", [])).tolist()
         returns += new
         ends += [taken] * len(new)
@@ -86,7 +88,7 @@ def train(method: str, *, seed: int, steps: int, runners: int) -> RecordedRun:
 
 
 def ppo(*, seed: int, runners: int) -> PPOConfig:
-    """What `revd demo` trains with, in the words of RLlib."""
+    """The settings of `revd demo` as RLlib's config."""
     orthogonal = {"fcnet_kernel_initializer": "orthogonal_", "fcnet_kernel_initializer_kwargs": {"gain": sqrt(2)}}
     zeros = {"fcnet_bias_initializer": "zeros_", "head_fcnet_bias_initializer": "zeros_"}
     return (
@@ -129,7 +131,7 @@ def ppo(*, seed: int, runners: int) -> PPOConfig:
 
 
 def report_return(*, episode: Any, prev_episode_chunks: Any = (), metrics_logger: Any, **kwargs: Any) -> None:
-    """The return of the whole episode, of which earlier batches may hold parts."""
+    """Log the return of the whole episode, including its parts in earlier batches."""
     total = episode.get_return() + sum(chunk.get_return() for chunk in prev_episode_chunks)
     metrics_logger.log_value("returns", total, reduce="item_series")
 

@@ -1,8 +1,10 @@
-"""How far does rounding drive trainings apart? `python benchmarks/rounding.py [--device cpu|cuda] [--updates 12]`.
+"""How fast does rounding make trainings diverge?
 
-SB3's PPO plays Breakout with RL Zoo's settings. After each of its rollouts others learn from the same rollout, in the
-same minibatches: SB3's PPO in channels_last, FastPPO, and SB3's PPO whose weights were off by 1e-7 of themselves when
-it began. Prints how far each is from the first, relative to how far that has come.
+    python benchmarks/rounding.py [--device cpu|cuda] [--updates 12]
+
+SB3's PPO plays Breakout with RL Zoo's settings. After each rollout, other models learn from the same rollout in the
+same minibatches: SB3's PPO in channels_last, FastPPO, and SB3's PPO with initial weights perturbed by a relative 1e-7.
+Prints the distance of their weights from those of the first model, relative to how far that model has moved.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from breakout import SETTINGS, Job, in_channels_last, make_env
+from breakout import SETTINGS, Job, channels_last_ppo, make_env
 from measure import machine, markdown_table
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
@@ -36,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     env = make_env(Job("PPO", arguments.seed, 0, 0, arguments.device, threads=1, zoo=True))
-    kinds = {"PPO in channels_last": in_channels_last, "FastPPO": FastPPO, "PPO, off by 1e-7": perturbed}
+    kinds = {"PPO in channels_last": channels_last_ppo, "FastPPO": FastPPO, "PPO, perturbed by 1e-7": perturbed_ppo}
     settings = {"seed": arguments.seed, "device": arguments.device, **SETTINGS}
     reference, *others = (kind("CnnPolicy", env, **settings) for kind in (PPO, *kinds.values()))
     for model in (reference, *others):
@@ -52,14 +54,14 @@ def main() -> None:
             with same_minibatches(number):
                 model.train()
         moved = (parameters(reference) - start).norm()
-        apart = [(parameters(model) - parameters(reference)).norm() / moved for model in others]
-        rows.append([str(number), *(f"{float(distance):.1e}" for distance in apart)])
-    print(f"{machine(arguments.device)}; Breakout, {PPO.__name__} plays, all learn from it\n")
+        distances = [(parameters(model) - parameters(reference)).norm() / moved for model in others]
+        rows.append([str(number), *(f"{float(distance):.1e}" for distance in distances)])
+    print(f"{machine(arguments.device)}; Breakout, {PPO.__name__} plays, all models learn from its rollouts\n")
     print(markdown_table(("updates", *kinds), rows))
 
 
-def perturbed(*arguments: Any, **keywords: Any) -> PPO:
-    """SB3's PPO with other last bits in its weights."""
+def perturbed_ppo(*arguments: Any, **keywords: Any) -> PPO:
+    """SB3's PPO with slightly perturbed initial weights."""
     model = PPO(*arguments, **keywords)
     with torch.no_grad():
         for parameter in model.policy.parameters():
@@ -68,6 +70,7 @@ def perturbed(*arguments: Any, **keywords: Any) -> PPO:
 
 
 def copy_rollout(source: OnPolicyAlgorithm, target: OnPolicyAlgorithm) -> None:
+    """Copy the rollout buffer of one model into that of another."""
     theirs, ours = source.rollout_buffer, target.rollout_buffer
     ours.reset()
     for step in range(theirs.buffer_size):
@@ -79,19 +82,20 @@ def copy_rollout(source: OnPolicyAlgorithm, target: OnPolicyAlgorithm) -> None:
 
 
 @contextmanager
-def same_minibatches(number: int) -> Iterator[None]:
-    """Let all shuffle alike, ours on a GPU too."""
+def same_minibatches(seed: int) -> Iterator[None]:
+    """Shuffle with NumPy's generator and this seed, in our buffer on a GPU too."""
 
     def permutation(buffer: DeviceRolloutBuffer) -> Tensor:
         order = np.random.permutation(buffer.buffer_size * buffer.n_envs)  # noqa: NPY002
         return torch.from_numpy(order).to(buffer.device)
 
-    np.random.seed(number)  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
     with patch.object(DeviceRolloutBuffer, "permutation", permutation):
         yield
 
 
 def parameters(model: OnPolicyAlgorithm) -> Tensor:
+    """All weights of a model as one vector."""
     return torch.cat([parameter.detach().double().flatten() for parameter in model.policy.parameters()])
 
 

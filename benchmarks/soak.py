@@ -1,8 +1,10 @@
-"""Memory over a long training: PPO with REVD over true episodes, in a cheap environment. `make soak`, a few minutes.
+"""Memory during a long training: PPO with REVD over true episodes in a cheap environment.
 
-The walkers' episodes last 20 to 1,500 steps, so that many of them span several rollouts and the reward has to carry,
-grow and drop what it remembers. Memory must be flat within 5% after the first tenth of the steps: the mean of every
-later tenth against that of the second, and the peak at the end against the peak after the first tenth.
+Run it with `make soak`; it takes a few minutes.
+
+Episodes last 20 to 1,500 steps. Many of them span several rollouts, so the reward's memory has to grow and shrink.
+Memory use must stay within 5% after the first tenth of the steps: the mean of each later tenth is compared with that of
+the second, and the final peak with the peak after the first tenth.
 """
 
 from __future__ import annotations
@@ -20,10 +22,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
+from revd.arrays import Array
 from revd.sb3 import IntrinsicRewardCallback
 from revd.training.checked_vec_env import CheckedVecEnv
-
-Array = np.ndarray[Any, Any]
 
 ALLOWED = 0.05
 LENGTHS = (20, 1_500)
@@ -31,7 +32,7 @@ ROLLOUT = 256
 
 
 class Walkers(VecEnv):
-    """Random walks in eight dimensions, pushed by the actions, all stepped by one line of NumPy."""
+    """Random walks in eight dimensions that the actions push, vectorised with NumPy."""
 
     def __init__(self, n_envs: int, seed: int) -> None:
         super().__init__(n_envs, spaces.Box(-np.inf, np.inf, (8,)), spaces.Box(-1, 1, (8,)))
@@ -60,9 +61,9 @@ class Walkers(VecEnv):
         self._begin(ended)
         return self._states.copy(), rewards, dones, infos
 
-    def _begin(self, which: Array) -> None:
-        self._states[which] = self._generator.standard_normal((len(which), 8), dtype=np.float32)
-        self._left[which] = self._generator.integers(*LENGTHS, size=len(which))
+    def _begin(self, indices: Array) -> None:
+        self._states[indices] = self._generator.standard_normal((len(indices), 8), dtype=np.float32)
+        self._left[indices] = self._generator.integers(*LENGTHS, size=len(indices))
 
     def close(self) -> None:
         """Nothing to close."""
@@ -81,7 +82,7 @@ class Walkers(VecEnv):
 
 
 class MemoryWatch(BaseCallback):
-    """Notes the resident memory of this process after each rollout, and the most that it ever was."""
+    """Records the resident memory of this process after each rollout, and its peak so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +101,7 @@ class MemoryWatch(BaseCallback):
 
 
 def tenths(watch: MemoryWatch) -> list[tuple[int, float, float]]:
-    """For every tenth of the training: its last step, the mean of the resident memory, and the peak so far."""
+    """For each tenth of the training: its last step, the mean resident memory, and the peak so far."""
     parts = np.searchsorted(watch.steps, np.arange(1, 11) * watch.steps[-1] / 10) + 1
     starts = [0, *parts[:-1]]
     return [
@@ -114,15 +115,17 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2_000_000)
     parser.add_argument("--n-envs", type=int, default=16)
     parser.add_argument("--reward", default="revd")
-    given = parser.parse_args()
-    if given.steps < 50 * ROLLOUT * given.n_envs:
-        parser.error(f"--steps must be at least {50 * ROLLOUT * given.n_envs:,}, fifty rollouts, got {given.steps:,}")
+    options = parser.parse_args()
+    if options.steps < 50 * ROLLOUT * options.n_envs:
+        parser.error(
+            f"--steps must be at least {50 * ROLLOUT * options.n_envs:,}, fifty rollouts, got {options.steps:,}"
+        )
     torch.set_num_threads(1)
-    env = VecMonitor(CheckedVecEnv(Walkers(given.n_envs, seed=0), "walkers"))
+    env = VecMonitor(CheckedVecEnv(Walkers(options.n_envs, seed=0), "walkers"))
     model = PPO("MlpPolicy", env, n_steps=ROLLOUT, batch_size=1_024, n_epochs=2, seed=0, device="cpu")
-    bonus, watch = IntrinsicRewardCallback(given.reward, boundary="episode"), MemoryWatch()
+    bonus, watch = IntrinsicRewardCallback(options.reward, boundary="episode"), MemoryWatch()
     began = time.perf_counter()
-    model.learn(given.steps, callback=[bonus, watch])
+    model.learn(options.steps, callback=[bonus, watch])
     seconds = time.perf_counter() - began
     print("|     steps | mean resident MiB | peak MiB |\n|---:|---:|---:|")
     for steps, resident, peak in tenths(watch):

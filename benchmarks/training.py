@@ -1,10 +1,12 @@
-"""SB3's PPO and A2C against ours: `python benchmarks/training.py [--device cpu|cuda] [--task atari/space-invaders]`.
+"""The speed of SB3's PPO and A2C against ours.
 
-SB3's without and with the bonus and ours with it train in the same task with the same settings (the paper's, where it
-has some), rollout by rollout in turns, each in environments of its own. The first rollouts, in which a GPU captures its
-graphs, are not counted. Steps are those of all environments together. Of a rollout's time, `environment` is spent
-waiting for the environments and with what they report, `bonus` in the exploration reward, `update` in train(), and
-`acting` is the rest: the policy, copies, the buffer, GAE.
+    python benchmarks/training.py [--device cpu|cuda] [--task atari/space-invaders]
+
+SB3's algorithm without and with the bonus, and ours with the bonus, train on the same task with the same settings:
+those of the paper, where it has some. They take turns, rollout by rollout, each in its own environments. The first
+rollouts, in which CUDA graphs are captured, do not count. Steps are those of all environments together. The time of a
+rollout is split into `environment` (stepping and waiting), `bonus` (the exploration reward), `update` (train()), and
+`acting` (the rest: the policy, copies, the buffer, GAE).
 """
 
 from __future__ import annotations
@@ -20,33 +22,33 @@ from measure import machine, markdown_table
 from stable_baselines3 import A2C, PPO
 
 from revd.envs.tasks import find_task
-from revd.runs.presets import ALGORITHMS, REWARDS, SUITES
+from revd.runs.presets import PAPER_ALGORITHMS, PAPER_REWARDS, PAPER_TRAINING
 from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
 from revd.training.policies import paper_policy, policy_class
 from revd.training.vec_env import make_vec_env
 
-KINDS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
-PARTS = ("environment", "acting", "bonus", "update")
-WARM_UPS = 3
+ALGORITHM_PAIRS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
+PHASES = ("environment", "acting", "bonus", "update")
+WARM_UP_ROLLOUTS = 3
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--task", default="atari/space-invaders")
-    parser.add_argument("--algo", choices=KINDS, default="ppo")
+    parser.add_argument("--algo", choices=ALGORITHM_PAIRS, default="ppo")
     parser.add_argument("--reward", default="revd", help="or none")
     parser.add_argument("--n-envs", type=int, default=10)
-    parser.add_argument("--threads", type=int, default=1, help="for Atari's emulators; torch has one")
-    parser.add_argument("--rollouts", type=int, default=5, help="that count, of each")
+    parser.add_argument("--threads", type=int, default=1, help="emulator threads for Atari; torch has one")
+    parser.add_argument("--rollouts", type=int, default=5, help="measured rollouts of each")
     parser.add_argument("--tf32", action="store_true", help="for ours")
     parser.add_argument(
         "--ours-first", action="store_true", help="create ours before SB3's, and let it begin each turn"
     )
     arguments = parser.parse_args()
-    # With more, torch's threads spin against the emulators'.
+    # More threads of torch would compete with those of the emulators.
     torch.set_num_threads(1)
-    theirs, ours = KINDS[arguments.algo]
+    theirs, ours = ALGORITHM_PAIRS[arguments.algo]
     tf32 = {"tf32": True} if arguments.tf32 else {}
     bonus = "" if arguments.reward == "none" else f"+{arguments.reward.upper()}"
     plans: dict[str, Callable[[], Training]] = {theirs.__name__: lambda: Training(theirs, arguments, "none")}
@@ -55,12 +57,12 @@ def main() -> None:
     plans[ours.__name__ + bonus] = lambda: Training(ours, arguments, arguments.reward, **tf32)
     names = list(reversed(plans)) if arguments.ours_first else list(plans)
     cases = {name: plans[name]() for name in names}
-    for turn in range(WARM_UPS + arguments.rollouts):
+    for turn in range(WARM_UP_ROLLOUTS + arguments.rollouts):
         for training in cases.values():
-            training.rollout(counts=turn >= WARM_UPS)
+            training.rollout(counts=turn >= WARM_UP_ROLLOUTS)
     print(f"{machine(arguments.device)}; {arguments.task}, {arguments.n_envs} environments\n")
     reference = cases[theirs.__name__].speed
-    header = ("", "steps/s", "against SB3", *(f"{part} ms" for part in PARTS))
+    header = ("", "steps/s", "against SB3", *(f"{phase} ms" for phase in PHASES))
     rows = [
         [name, f"{training.speed:,.0f}", f"{training.speed / reference:.2f}", *training.breakdown()]
         for name, training in cases.items()
@@ -69,23 +71,23 @@ def main() -> None:
 
 
 class Training:
-    """A model that learns one rollout at a time, with a stopwatch at every door."""
+    """A model that learns one rollout at a time, and measures the time of each phase."""
 
     def __init__(self, kind: Any, arguments: argparse.Namespace, reward: str, **options: Any) -> None:
         suite = find_task(arguments.task).suite
-        normalize = SUITES[suite]["normalize"] if suite in SUITES else "none"
+        normalize = PAPER_TRAINING[suite]["normalize"] if suite in PAPER_TRAINING else "none"
         env = make_vec_env(
             arguments.task, n_envs=arguments.n_envs, seed=0, normalize=normalize, threads=arguments.threads
         )
         name, parameters = paper_policy(env.observation_space)
-        settings = ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256})
+        settings = PAPER_ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256})
         self._device = torch.device(arguments.device)
         self._model = kind(
             policy_class(name), env, policy_kwargs=parameters, seed=0, device=self._device, **settings, **options
         )
         self._callback = None
         if reward != "none":
-            preset = REWARDS.get((suite, reward), {})
+            preset = PAPER_REWARDS.get((suite, reward), {})
             self._callback = IntrinsicRewardCallback(
                 reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
             )
@@ -94,12 +96,12 @@ class Training:
             if hasattr(env, method):
                 self._time(env, method, "environment", waits=False)
         self._time(self._model, "train", "update")
-        self._spent = dict.fromkeys(PARTS, 0.0)
+        self._spent = dict.fromkeys(PHASES, 0.0)
         self._rollouts: list[dict[str, float]] = []
 
     def rollout(self, *, counts: bool) -> None:
         """Collect a rollout and learn from it."""
-        self._spent = dict.fromkeys(PARTS, 0.0)
+        self._spent = dict.fromkeys(PHASES, 0.0)
         began = time.perf_counter()
         self._model.learn(self._steps, callback=self._callback, reset_num_timesteps=False)
         self._spent["acting"] = time.perf_counter() - began - sum(self._spent.values())
@@ -108,19 +110,19 @@ class Training:
 
     @property
     def speed(self) -> float:
-        """Steps in a second, in the median rollout."""
+        """Steps per second of the median rollout."""
         return self._steps / median(sum(spent.values()) for spent in self._rollouts)
 
     def breakdown(self) -> list[str]:
-        """Milliseconds of each part, in its median rollout."""
-        return [f"{1e3 * median(spent[part] for spent in self._rollouts):.0f}" for part in PARTS]
+        """Median milliseconds of each phase."""
+        return [f"{1e3 * median(spent[phase] for spent in self._rollouts):.0f}" for phase in PHASES]
 
     @property
     def _steps(self) -> int:
         return int(self._model.n_steps * self._model.n_envs)
 
-    def _time(self, owner: Any, method: str, part: str, *, waits: bool = True) -> None:
-        """Let a method of an object note how long it takes; `waits` until the GPU has done what it ordered."""
+    def _time(self, owner: Any, method: str, phase: str, *, waits: bool = True) -> None:
+        """Measure the time of a method; with `waits`, until the GPU has finished its work."""
         call: Callable[..., Any] = getattr(owner, method)
 
         def timed(*arguments: Any, **keywords: Any) -> Any:
@@ -128,7 +130,7 @@ class Training:
             result = call(*arguments, **keywords)
             if waits and self._device.type == "cuda":
                 torch.cuda.synchronize()
-            self._spent[part] += time.perf_counter() - began
+            self._spent[phase] += time.perf_counter() - began
             return result
 
         setattr(owner, method, timed)

@@ -8,7 +8,7 @@ NEEDED = ("tyro", "rich", "stable_baselines3", "tensorboard")
 
 
 def main() -> None:
-    """Run the command line, or print which packages are missing."""
+    """Run the command line, or name the packages that it needs."""
     missing = [package for package in NEEDED if find_spec(package) is None]
     if missing:
         print(f"revd: the command line needs {', '.join(missing)}: pip install 'revd[cli]'", file=sys.stderr)

@@ -29,7 +29,7 @@ _STEPS, _RETURN, _LENGTH, _ENV = EPISODE_COLUMNS
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:
-    """Finished episodes in the order of their ends: the steps at which each ended, and its return from the task."""
+    """Finished episodes in the order of their ends: the step of each end, and the task's return."""
 
     steps: Array
     returns: Array

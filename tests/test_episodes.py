@@ -33,17 +33,17 @@ def test_parts_equal_a_naive_loop(steps):
     assert final_return(ended(*rows), steps) == pytest.approx(expected[-1])
 
 
-def test_before_the_first_episode_nothing_is_known():
+def test_parts_before_the_first_episode_have_no_return():
     assert part_returns(ended((35, 2.0)), 100) == [None, None, None, *[2.0] * 7]
     assert final_return(ended(), 100) is None
 
 
-def test_the_final_return_is_of_the_last_tenth_of_the_steps_asked_for():
+def test_the_final_return_is_of_the_last_tenth_of_the_requested_steps():
     episodes = ended((90, 0.0), (91, 2.0), (100, 4.0), (101, 1000.0))
     assert (final_return(episodes, 100), last_part(episodes, 100)) == (3.0, 10)
 
 
-def test_without_an_episode_there_it_is_of_the_latest_tenth_with_one():
+def test_without_an_episode_there_it_is_of_the_last_tenth_with_one():
     episodes = ended((5, 1.0), (65, 2.0), (69, 4.0), (105, 9.0))
     assert (final_return(episodes, 100), last_part(episodes, 100)) == (3.0, 7)
     assert last_part(ended((105, 9.0)), 100) is None
@@ -55,7 +55,7 @@ def write(folder, text):
     return path
 
 
-def test_rows_that_are_none_are_told_and_left_out(tmp_path):
+def test_invalid_rows_are_reported_and_left_out(tmp_path):
     rows = "10,1,5,0\n20,nan,5,0\n30,,5,0\n40,inf,5,0\n50\n60,oops,x,0\n55,1,5,0,9\n70,2,7,1\n69,3,5,0\n"
     found = read_episodes(write(tmp_path, "steps,return,length,env\n" + rows))
     np.testing.assert_array_equal(found.episodes.steps, [10, 70])
@@ -75,14 +75,14 @@ def test_rows_that_are_none_are_told_and_left_out(tmp_path):
     assert not found.is_cut
 
 
-def test_a_row_without_an_end_is_told_but_no_fault(tmp_path):
+def test_an_incomplete_last_row_is_reported_but_no_fault(tmp_path):
     found = read_episodes(write(tmp_path, "steps,return,length,env\n10,1,5,0\n20,20"))
     np.testing.assert_array_equal(found.episodes.steps, [10])
     assert (found.is_cut, found.faults) == (True, [])
 
 
 @pytest.mark.parametrize(("text", "is_cut"), [("", False), ("steps,ret", True), ("steps,return,length,env\n", False)])
-def test_a_file_that_was_just_begun_has_no_episodes(tmp_path, text, is_cut):
+def test_a_new_file_has_no_episodes(tmp_path, text, is_cut):
     found = read_episodes(write(tmp_path, text))
     assert (found.episodes.returns.shape, found.is_cut, list(found.faults)) == ((0,), is_cut, [])
 
@@ -96,7 +96,7 @@ def test_other_columns_than_those_of_episodes_are_an_error(tmp_path):
         read_episodes(write(tmp_path, "steps,b\n1,2\n"))
 
 
-def test_lengths_need_not_be_told(tmp_path):
+def test_lengths_are_optional(tmp_path):
     found = read_episodes(write(tmp_path, "steps,return\n1,2\n"))
     assert np.isnan(found.lengths).all()
     assert not found.faults

@@ -1,4 +1,4 @@
-"""The demo's table, the suite's, a report and a search say the same about the same run."""
+"""The tables of the demo, of a suite and of a search, and a report have the same final return of a run."""
 
 import io
 
@@ -13,17 +13,17 @@ from revd.episodes import FINAL_RETURN
 from revd.runs.directory import RunDirectory
 from revd.suites.demo import THRESHOLD
 from revd.suites.display import run_line, runs_table
-from revd.suites.scheduler import launch
+from revd.suites.scheduler import train_all
 from tests.analysis.support import fake_save
 
 STEPS = 1000
-#: Steps at which an episode ended, and its return. Of all of them the mean is another, as it is of the last rollout.
+#: Steps at which each episode ended, and its return. The means over all and over the last rollout differ from FINAL.
 EPISODES = [(100 + 10 * index, -200.0) for index in range(79)] + [(920, -100.0), (1000, -131.5), (1100, -1e6)]
 FINAL = -115.75
 
 
-class PlayedOut:
-    """A run that has ended at once, a little beyond its steps, with a live mean that is not its final return."""
+class FinishedAttempt:
+    """A run that ends at once, a little beyond its steps; its live mean differs from its final return."""
 
     queued = lost = running = False
 
@@ -45,7 +45,7 @@ class PlayedOut:
 
 
 class Backend:
-    start = staticmethod(PlayedOut)
+    start = staticmethod(FinishedAttempt)
 
 
 def text_of(renderable):
@@ -67,7 +67,7 @@ def test_all_agree(tmp_path, monkeypatch, capsys):
     shown = {}
 
     config = TrainConfig(task="CartPole-v1", steps=STEPS, n_envs=2, output=tmp_path / "suite" / "run")
-    (run,) = launch([config], jobs=1, watch=lambda runs: None, interval=0, backend=Backend())
+    (run,) = train_all([config], jobs=1, watch=lambda runs: None, interval=0, backend=Backend())
     table = text_of(runs_table([run], elapsed=0))
     assert f"Return of a finished run: {FINAL_RETURN}" in table
     shown["the suite's table"] = run.final

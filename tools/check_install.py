@@ -1,11 +1,11 @@
-"""Check that pip finds versions for the package on the public index, with the pins of constraints.txt.
+"""Check that pip can resolve the package on the public index, with constraints.txt.
 
     python tools/check_install.py                              # all extras at once, with each declared Python
     python tools/check_install.py --extras "" plots all dev    # each set on its own; "" is the bare package
 
-A local wheel or a mirror can hide a conflict that everybody else meets, so pip's own settings are left out. Nothing is
-installed, and of wheels only the metadata is read. Where the index does not answer, nothing is checked: the script says
-so and succeeds.
+A local wheel or a mirror can hide a conflict from its user alone, so pip's own settings are ignored. Nothing is
+installed, and only the metadata of wheels is read. If the index does not answer, nothing is checked: the script prints
+that and succeeds.
 """
 
 import argparse
@@ -22,25 +22,25 @@ from pathlib import Path
 from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[1]
-#: `dev` holds all extras that users have. With every version pinned, what holds for the whole holds for a part.
+#: `dev` includes all extras for users. Every version is pinned, so if all extras resolve, so does each of them.
 EXTRAS = ("dev,bench",)
-#: One version for every Python. `fast-deps` reads metadata inside wheels where the index has no files of it.
+#: One version for every Python. `fast-deps` reads metadata inside wheels if the index does not serve it.
 PIP = "pip==26.3"
-LAZILY = ("--dry-run", "--use-feature=fast-deps")
-#: The settings of pip that say how the index is reached, not what is found there.
-WAY_TO_THE_INDEX = ("PIP_CERT", "PIP_CLIENT_CERT", "PIP_PROXY", "PIP_DEFAULT_TIMEOUT", "PIP_CACHE_DIR")
+DRY_RUN = ("--dry-run", "--use-feature=fast-deps")
+#: The settings of pip that are kept: they configure the connection, not which packages are found.
+CONNECTION_SETTINGS = ("PIP_CERT", "PIP_CLIENT_CERT", "PIP_PROXY", "PIP_DEFAULT_TIMEOUT", "PIP_CACHE_DIR")
 
 Outcome = Literal["resolves", "failed", "not checked"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try every declared Python with every set of extras; 1 if one of them has no solution."""
+    """Try every declared Python with every set of extras; 1 if one of them does not resolve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", nargs="*", default=EXTRAS, help='such as plots; "" is the bare package')
     parser.add_argument(
         "--pythons", nargs="*", default=declared(), help="versions, such as 3.11; default: the declared"
     )
-    parser.add_argument("--stamp", type=Path, help="a file that is touched once something was checked and all resolves")
+    parser.add_argument("--stamp", type=Path, help="a file to touch if something was checked and everything resolves")
     options = parser.parse_args(arguments)
     found = {version: find(version) for version in options.pythons}
     for version in options.pythons:
@@ -61,7 +61,7 @@ def declared() -> list[str]:
 
 
 def find(version: str) -> Path | None:
-    """An interpreter of that version that can make virtual environments, on the path or among pyenv's."""
+    """Find an interpreter of this version that can make virtual environments, on the path or in pyenv."""
     candidates = [Path(folder, f"python{version}") for folder in os.get_exec_path()]
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         candidates.insert(0, Path(sys.executable))
@@ -71,7 +71,10 @@ def find(version: str) -> Path | None:
 
 
 def runs(python: Path) -> bool:
-    """Whether that is an interpreter with all that a virtual environment needs; pyenv's shims may exist and not run."""
+    """Whether an interpreter runs and can make virtual environments.
+
+    Shims of pyenv may exist without running.
+    """
     try:
         return (
             subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode == 0
@@ -91,8 +94,8 @@ def check(python: Path, extras: Sequence[str]) -> list[Outcome]:
 
 
 def resolve(python: Path, folder: str, target: str) -> Outcome:
-    """Let pip find versions for a target, and print what came of it."""
-    result = pip(folder, *LAZILY, "-c", "constraints.txt", target)
+    """Let pip find versions for a target, and print the outcome."""
+    result = pip(folder, *DRY_RUN, "-c", "constraints.txt", target)
     if result.returncode == 0:
         print(f"{python}: {target} resolves", flush=True)
         return "resolves"
@@ -104,13 +107,13 @@ def resolve(python: Path, folder: str, target: str) -> Outcome:
 
 
 def index_answers(folder: str) -> bool:
-    """Whether the index is there: it gives the version of pip that is used here."""
-    patience = ("--retries", "1", "--timeout", "15")
-    return pip(folder, "--upgrade", "--force-reinstall", "--no-cache-dir", *patience, PIP).returncode == 0
+    """Whether the index answers, tested by downloading pip."""
+    limits = ("--retries", "1", "--timeout", "15")
+    return pip(folder, "--upgrade", "--force-reinstall", "--no-cache-dir", *limits, PIP).returncode == 0
 
 
 def pip(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `pip install` in a virtual environment, with the public index alone."""
+    """Run `pip install` in a virtual environment, with the public index only."""
     command = [f"{folder}/bin/python", "-m", "pip", "install", *arguments]
     settings = public_index_only(os.environ)
     return subprocess.run(
@@ -119,16 +122,16 @@ def pip(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def last_lines(text: str, count: int = 20) -> str:
-    """The end of what pip said, where the reason stands."""
+    """The end of pip's output, which has the reason."""
     return "\n".join(text.splitlines()[-count:])
 
 
 def public_index_only(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without pip's settings, but for those that say how the index is reached."""
+    """The environment without pip's settings, except for those of the connection."""
     kept = {name: value for name, value in environment.items() if not name.startswith("PIP_")}
     return (
         kept
-        | {name: environment[name] for name in WAY_TO_THE_INDEX if name in environment}
+        | {name: environment[name] for name in CONNECTION_SETTINGS if name in environment}
         | {
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",

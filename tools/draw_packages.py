@@ -27,7 +27,7 @@ Imports = dict[str, set[str]]
 
 
 def main(arguments: Sequence[str] | None = None, *, package: Path = PACKAGE, page: Path = PAGE) -> int:
-    """Draw the picture, or compare it with the one in the page; 1 if the page is outdated or has no markers."""
+    """Draw the picture, or compare it with the page; 1 if the page is outdated or lacks markers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if the page's picture is outdated")
     options = parser.parse_args(arguments)
@@ -88,7 +88,10 @@ def imported_modules(path: Path, package: str) -> set[str]:
 
 
 def without_detours(imports: Imports) -> Imports:
-    """Remove each import that follows from another one. There must be no cycles, as tests/test_imports.py checks."""
+    """Remove each import that follows from another one.
+
+    There must be no cycles, as tests/test_imports.py checks.
+    """
     reached = {name: reachable(name, imports) for name in imports}
     return {
         name: {other for other in others if not any(other in reached[third] for third in others - {other})}

@@ -1,4 +1,4 @@
-"""Tasks by name. Knows nothing of rewards, nor of the frameworks that train on them.
+"""Environments of tasks by name. Imports neither rewards nor training frameworks.
 
-`revd.envs.tasks` is data and loads nothing; the other modules load Gymnasium.
+`revd.envs.tasks` is data only; the other modules import Gymnasium.
 """

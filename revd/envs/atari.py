@@ -6,7 +6,7 @@ import gymnasium
 from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 
-#: Half an hour of play, the customary limit; reaching it is a time-out.
+#: Half an hour of play, the usual time limit.
 MAX_FRAMES = 108_000
 NO_OPS = 30
 SCREEN = (210, 160)
@@ -22,12 +22,12 @@ def make_atari(
     fire_reset: bool = True,
     colour: bool = False,
 ) -> AtariVectorEnv:
-    """
-    `n_envs` copies of a game, by its ROM's name, with the customary preprocessing and no sticky actions.
+    """Make copies of a game, by its ROM's name, with the usual preprocessing, no sticky actions.
 
-    Observations are four grey frames of 84x84, each the brighter of the last two of four skipped ones; with
-    `colour` one frame of the whole screen, (1, 210, 160, 3), for the eyes. Rewards are the score's own. A lost life is
-    reported as a termination while the game goes on: `episodic_life` would restart it, `life_loss_info` does not.
+    Observations are four grey frames of 84x84, each the pixelwise maximum of the last two of four frames; with
+    `colour`, one frame of the whole screen, (1, 210, 160, 3), for films. Rewards are not clipped. A lost life is
+    reported as a termination, but the game continues: `life_loss_info` does that, whereas `episodic_life` would restart
+    the game.
     """
     screen: dict[str, Any] = {"grayscale": False, "img_height": SCREEN[0], "img_width": SCREEN[1], "stack_num": 1}
     return AtariVectorEnv(
@@ -47,6 +47,6 @@ def make_atari(
 
 
 def rom_name(gymnasium_id: str) -> str:
-    """The name of the ROM behind an id: `ALE/SpaceInvaders-v5` -> `space_invaders`."""
+    """The name of the ROM of a Gymnasium id: `ALE/SpaceInvaders-v5` -> `space_invaders`."""
     name: str = gymnasium.spec(gymnasium_id).kwargs["game"]
     return name

@@ -1,7 +1,6 @@
-"""
-The continuous cart-pole of PyBullet as a Gymnasium environment, since no maintained package has one.
+"""PyBullet's continuous cart-pole as a Gymnasium environment, because no maintained package has one.
 
-The model (cartpole.urdf of pybullet_data) and all numbers are those of PyBullet's own example of it.
+The model (cartpole.urdf of pybullet_data) and all numbers are from PyBullet's own example.
 """
 
 import math
@@ -36,16 +35,15 @@ Action = NDArray[np.float32]
 
 
 class BulletCartPole(gymnasium.Env[Observation, Action]):
-    """
-    Balance a pole by pushing its cart.
+    """Balance a pole by pushing its cart.
 
-    Observation: the pole's angle and angular velocity, the cart's position and velocity. Action: a force in N on
-    the cart, within ±10; PyBullet's own units, so a Gaussian policy starts with gentle pushes. Reward: 1 a step.
-    The episode terminates when the pole leans by more than 12 degrees or the cart is further than 0.4 from the
-    middle; Gymnasium's time limit ends it after 200 steps. It starts uniformly within ±0.05 in all four numbers.
+    Observation: angle and angular velocity of the pole, position and velocity of the cart, in PyBullet's units. They
+    start uniformly within ±0.05. Action: a force on the cart in N, within ±10; it is not scaled to ±1, so a Gaussian
+    policy starts with gentle pushes. Reward: 1 in each step. The episode terminates when the pole leans by more than 12
+    degrees or the cart is further than 0.4 from the middle. Gymnasium's time limit truncates it after 200 steps.
     """
 
-    # Gymnasium declares it without ClassVar.
+    # Gymnasium declares this without ClassVar.
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": round(1 / SECONDS_A_STEP)}  # type: ignore[misc]
 
     def __init__(self, render_mode: str | None = None) -> None:
@@ -61,7 +59,7 @@ class BulletCartPole(gymnasium.Env[Observation, Action]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Place cart and pole at random near the middle."""
+        """Reset cart and pole to a random state near the middle."""
         super().reset(seed=seed)
         if self._client < 0:
             self._connect()
@@ -71,7 +69,7 @@ class BulletCartPole(gymnasium.Env[Observation, Action]):
         return self._observe(), {}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Push for a fiftieth of a second."""
+        """Apply a force for a fiftieth of a second."""
         force = float(np.clip(action, -MAX_FORCE, MAX_FORCE)[0])
         pybullet.setJointMotorControl2(
             self._body, _CART, pybullet.TORQUE_CONTROL, force=force, physicsClientId=self._client
@@ -100,7 +98,7 @@ class BulletCartPole(gymnasium.Env[Observation, Action]):
             self._client = -1
 
     def _connect(self) -> None:
-        """Build the scene, on a connection of this environment's own."""
+        """Connect to a physics engine of this environment's own, and build the scene."""
         with silenced():
             self._client = pybullet.connect(pybullet.DIRECT)
         client = {"physicsClientId": self._client}
@@ -110,7 +108,7 @@ class BulletCartPole(gymnasium.Env[Observation, Action]):
         for link in (_BASE, _CART, _POLE):
             pybullet.changeDynamics(self._body, link, linearDamping=0, angularDamping=0, **client)
         for joint in (_CART, _POLE):
-            # Joints come with a motor that holds them still.
+            # By default, each joint has a motor that brakes it.
             pybullet.setJointMotorControl2(self._body, joint, pybullet.VELOCITY_CONTROL, force=0, **client)
 
     def _observe(self) -> Observation:

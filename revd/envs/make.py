@@ -1,4 +1,4 @@
-"""One Gymnasium environment of a task."""
+"""Making single Gymnasium environments of tasks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,34 +10,32 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from revd.envs.drop_text import DropText, has_text
-from revd.envs.silence import QuietStart, silenced
+from revd.envs.silence import SilentFirstReset, silenced
 from revd.envs.tasks import TASKS, Task, find_task, require_installed
 from revd.names import unknown_name
 
 
 def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
-    """
-    An environment of a task, wrapped as its suite needs; its packages are imported now. A ValueError names the task
-    whose environment cannot be made.
+    """Make an environment of a task, with the wrappers of its suite; a ValueError if that fails.
 
-    Atari games are not made one by one: ale-py steps and preprocesses a whole vector of them natively.
+    Atari games can only be made as a vector, because ale-py steps and preprocesses a whole vector natively.
     """
     if isinstance(task, str):
         task = find_task(task)
     if task.suite == "envpool":
-        raise ValueError(f"task {task.name!r} is made as a vector only, and cannot be drawn")
+        raise ValueError(f"task {task.name!r} can only be made as a vector, and cannot be drawn")
     if task.suite == "atari":
-        raise ValueError(f"task {task.name!r} is made as a vector only, by revd.training.atari_vec_env.AtariVecEnv")
+        raise ValueError(f"task {task.name!r} can only be made as a vector, by revd.training.atari_vec_env.AtariVecEnv")
     register(task)
-    # Environments need not know of render modes, so the argument is left out where it is not needed.
+    # Environments need not accept a render mode, so it is only passed if it is set.
     options: dict[str, Any] = {}
     if render_mode is not None:
         _check_render_mode(task, render_mode)
         options["render_mode"] = render_mode
-    with _telling(task):
+    with _name_task_in_errors(task):
         env = gymnasium.make(_id_or_spec(task), **options)
     if task.suite == "bullet":
-        return QuietStart(env)
+        return SilentFirstReset(env)
     if task.suite == "minigrid":
         from revd.envs.minigrid import OneHotImage
 
@@ -46,23 +44,26 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
 
 
 def register(task: Task) -> None:
-    """Let Gymnasium know the task's id; a ValueError where a package is missing or broken, or the id is unknown."""
+    """Register the task's id in Gymnasium.
+
+    A ValueError if a package is missing or broken, or the id is unknown.
+    """
     require_installed(task)
     if task.module is not None:
         with silenced():
             _import(task.module, task)
     package, separator, name = task.gymnasium_id.rpartition(":")
     if separator:
-        # As gymnasium.make does; gymnasium.spec does not.
+        # gymnasium.make imports the package of an id, but gymnasium.spec does not.
         _import(package, task)
     try:
         gymnasium.spec(name)
-    except gymnasium.error.Error as error:  # unknown, too old, or no id at all
-        raise _unknown(task) from error
+    except gymnasium.error.Error as error:  # unknown, outdated or malformed
+        raise _unknown_task(task) from error
 
 
 def _id_or_spec(task: Task) -> str | EnvSpec:
-    """What Gymnasium makes the task of: its id, or what is registered under it but with the task's own class."""
+    """The task's Gymnasium id, or the spec registered under it with the task's own class."""
     if task.entry_point is None:
         return task.gymnasium_id
     return replace(gymnasium.spec(task.gymnasium_id), entry_point=task.entry_point)
@@ -72,15 +73,15 @@ def _import(module: str, task: Task) -> None:
     try:
         import_module(module)
     except (Exception, SystemExit) as error:
-        message = f"the package {module!r} of task {task.name!r} cannot be imported: {_in_words(error)}"
+        message = f"the package {module!r} of task {task.name!r} cannot be imported: {_describe_error(error)}"
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             message += "; install it, or put its directory on PYTHONPATH"
         raise ValueError(message) from error
 
 
 def _check_render_mode(task: Task, render_mode: str) -> None:
-    """Refuse a task that says it cannot be drawn so: Gymnasium would make it, and `render` would fail."""
-    with _telling(task):
+    """Check that the task supports the render mode: Gymnasium would only fail in `render`."""
+    with _name_task_in_errors(task):
         creator = gymnasium.spec(task.gymnasium_id.rpartition(":")[2]).entry_point
         metadata = getattr(load_env_creator(creator) if isinstance(creator, str) else creator, "metadata", {})
         modes = metadata.get("render_modes")
@@ -92,21 +93,20 @@ def _check_render_mode(task: Task, render_mode: str) -> None:
 
 
 @contextmanager
-def _telling(task: Task) -> Iterator[None]:
-    """Name the task whose environment cannot be made."""
+def _name_task_in_errors(task: Task) -> Iterator[None]:
+    """Raise errors of an environment as a ValueError that names the task."""
     try:
         yield
     except (Exception, SystemExit) as error:
-        raise ValueError(f"an environment of task {task.name!r} cannot be made: {_in_words(error)}") from error
+        raise ValueError(f"an environment of task {task.name!r} cannot be made: {_describe_error(error)}") from error
 
 
-def _unknown(task: Task) -> ValueError:
+def _unknown_task(task: Task) -> ValueError:
     message = unknown_name("task", task.name, [*gymnasium.registry, *TASKS])
     end = "" if message.endswith("?") else "."
-    return ValueError(
-        f"{message}{end} A task that another package registers is named with it, as in ale_py:ALE/Pong-v5."
-    )
+    hint = "A task that another package registers is written with the package's name, as in ale_py:ALE/Pong-v5."
+    return ValueError(f"{message}{end} {hint}")
 
 
-def _in_words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

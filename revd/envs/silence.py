@@ -1,4 +1,4 @@
-"""Keeps the chatter of native libraries off the terminal."""
+"""Suppressing the output of native libraries."""
 
 import ctypes
 import os
@@ -13,30 +13,29 @@ from gymnasium.core import ActType, ObsType
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """
-    Discard what is written to stdout and stderr, by C code too. Exceptions pass.
+    """Discard output to stdout and stderr, including that of C code. Exceptions are raised as usual.
 
-    PyBullet prints its build date when it is imported and an empty `argv[0]=` with every connection, below
-    Python's own streams. For the whole process and every thread, so keep it around single calls.
+    PyBullet's C code prints its build date when it is imported, and `argv[0]=` with every connection. This affects the
+    whole process with all threads, so use it around single calls only.
     """
     _flush()
     saved = [(stream, os.dup(stream)) for stream in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
         for stream, _ in saved:
-            os.dup2(nowhere, stream)
+            os.dup2(null, stream)
         yield
     finally:
-        # C's buffers must empty before the streams are back: into a pipe, they would otherwise be written at exit.
+        # Flush C's buffers before the streams are restored. Otherwise they are written to a pipe at exit.
         _flush()
         for stream, copy in saved:
             os.dup2(copy, stream)
             os.close(copy)
-        os.close(nowhere)
+        os.close(null)
 
 
-class QuietStart(gymnasium.Wrapper[ObsType, ActType, ObsType, ActType]):
-    """Silences an environment's first reset, the one in which PyBullet's tasks connect to the physics engine."""
+class SilentFirstReset(gymnasium.Wrapper[ObsType, ActType, ObsType, ActType]):
+    """Discards the output of the first reset, in which PyBullet's tasks connect to the physics engine."""
 
     def __init__(self, env: gymnasium.Env[ObsType, ActType]) -> None:
         super().__init__(env)
@@ -45,7 +44,7 @@ class QuietStart(gymnasium.Wrapper[ObsType, ActType, ObsType, ActType]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[ObsType, dict[str, Any]]:
-        """Reset, the first time in silence."""
+        """Reset; the first time without output."""
         if self._started:
             return self.env.reset(seed=seed, options=options)
         with silenced():

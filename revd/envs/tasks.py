@@ -1,4 +1,4 @@
-"""The tasks that have a name of ours, as data. Importing this loads none of their packages."""
+"""The named tasks, as data. Importing this module loads none of their packages."""
 
 import sys
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Extra = Literal["atari", "bullet", "minigrid", "envpool"]
 #: Probability with which the paper's sparse setting hides a reward.
 SPARSITY = 0.9
 
-#: What each extra of ours installs, by import name.
+#: Import names of the packages that each extra installs.
 PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     "atari": ("ale_py",),
     "bullet": ("pybullet", "pybullet_envs_gymnasium"),
@@ -25,31 +25,31 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A task, where it comes from, and what it needs."""
+    """A task, its origin and its requirements."""
 
     name: str
-    """How it is asked for: `suite/task`, or any Gymnasium id."""
+    """Its name: `suite/task`, or any Gymnasium id."""
     gymnasium_id: str
-    """The id under which Gymnasium knows it once `module` is imported."""
+    """Its Gymnasium id, registered once `module` is imported."""
     suite: Suite
-    """The family that it is made like; `gymnasium` for ids without a name of ours."""
+    """Its suite; `gymnasium` for plain Gymnasium ids."""
     description: str
-    """One line for listings."""
+    """One line for lists of tasks."""
     extra: Extra | None = None
-    """The extra of this package that installs it, None where nothing is needed."""
+    """The extra of revd that installs its packages; None if it needs no extra."""
     module: str | None = None
     """The module whose import registers the id."""
     entry_point: str | None = None
-    """A class of ours that is made instead of the registered one and gives the same numbers, as `module:name`."""
+    """A class of revd, as `module:name`, that gives the same numbers as the registered one; None for that one."""
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Import names of the packages it needs."""
+        """Import names of the packages that it needs."""
         return PACKAGES[self.extra] if self.extra is not None else ()
 
 
 def _atari(name: str, game: str, description: str) -> Task:
-    # The v5 ids are asked for the ROM's name only: frame skip and sticky actions are set by the vector environment.
+    # The id is only used for the ROM's name: the vector environment sets frame skip and sticky actions.
     return Task(
         name=f"atari/{name}",
         gymnasium_id=f"ALE/{game}-v5",
@@ -87,7 +87,7 @@ def _classic(name: str, gymnasium_id: str, description: str) -> Task:
     return Task(name=f"classic/{name}", gymnasium_id=gymnasium_id, suite="classic", description=description)
 
 
-#: Every name of ours. The paper names Assault and Demon Attack only; the other four games are our choice.
+#: All named tasks. The paper names only Assault and Demon Attack; the other four games are our choice.
 TASKS: Mapping[str, Task] = {
     task.name: task
     for task in (
@@ -138,21 +138,20 @@ TASKS: Mapping[str, Task] = {
 
 
 def find_task(name: str) -> Task:
-    """
-    The task of that name; `envpool/ID` is EnvPool's of that id, and any other string is taken as a Gymnasium id.
+    """The task of this name; `envpool/ID` is a task of EnvPool, and any other string is taken as a Gymnasium id.
 
-    A name that begins like ours (`bullet/…`) and is none is a ValueError with the nearest ones.
+    An unknown name that begins with a suite (`bullet/…`) is a ValueError with the nearest names.
     """
     if name in TASKS:
         return TASKS[name]
     suite, _, rest = name.partition("/")
     if suite == "envpool":
-        description = "A task of EnvPool's, as it is."
+        description = "A task of EnvPool, unchanged."
         return Task(name=name, gymnasium_id=rest, suite="envpool", description=description, extra="envpool")
     suites = {task.suite for task in TASKS.values()}
     if suite in suites:
         raise ValueError(unknown_name("task", name, TASKS))
-    return Task(name=name, gymnasium_id=name, suite="gymnasium", description="A Gymnasium task, as it is.")
+    return Task(name=name, gymnasium_id=name, suite="gymnasium", description="A Gymnasium task, unchanged.")
 
 
 def installed(task: Task) -> bool:
@@ -161,14 +160,14 @@ def installed(task: Task) -> bool:
 
 
 def require_installed(task: Task) -> None:
-    """Raise a ValueError that says what to install, unless everything is there."""
+    """Raise a ValueError that says what to install, unless all packages are installed."""
     missing = _missing(task)
     if missing:
         raise ValueError(f"task {task.name!r} needs {' and '.join(missing)}: {how_to_install(task)}")
 
 
 def how_to_install(task: Task) -> str:
-    """The command that installs what a task needs; PyBullet is built for Python 3.11 at most."""
+    """The command that installs the packages of a task; PyBullet has wheels up to Python 3.11."""
     if task.extra == "bullet" and sys.version_info >= (3, 12):
         return "use Python 3.11, the last that PyBullet is built for"
     return f"pip install 'revd[{task.extra}]'"

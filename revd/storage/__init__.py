@@ -1,1 +1,1 @@
-"""Files that survive a crash: replaced whole, cut off anywhere, checked when read."""
+"""Files that survive a crash: they are replaced atomically and checked when read."""

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens while they are written."""
+"""Replacing files atomically: after a crash there is either the old file or the new one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _TEMPORARY = re.compile(r"\.\d+\.(.+)")
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """
-    Gives another name to write to, and moves that file into place once it is complete and on disk.
+    """Yield a temporary path to write to; then flush that file to disk and move it to `path`.
 
-    A reader finds the old file or the new one, and so does whoever comes after a crash or a power cut at any moment.
-    The other name is random and was free: a link that waits for us there would lead our bytes elsewhere.
+    A reader finds the old file or the new one, also after a crash or a power cut. The temporary name is random and must
+    be unused, so that nobody can place a symbolic link there in advance.
     """
     temporary = path.with_name(f".{secrets.randbits(63)}.{path.name}")
     temporary.open("xb").close()
@@ -39,7 +38,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory, and those above it that are not there; their names are on disk like those of files."""
+    """Make a directory and its missing parents, and flush their names to disk."""
     new = [entry for entry in (path, *path.parents) if not entry.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for entry in new:
@@ -47,29 +46,29 @@ def make_directory(path: Path) -> None:
 
 
 def leftovers(directory: Path) -> list[Path]:
-    """Unfinished files in a directory: those of killed processes, if nobody is writing there."""
+    """Temporary files in a directory; unless a process is writing there, killed processes left them."""
     return [entry for entry in sorted(directory.glob(".*")) if _TEMPORARY.fullmatch(entry.name)]
 
 
 def final_name(leftover: Path) -> str:
-    """The name that an unfinished file was to get."""
+    """The final name of a temporary file."""
     match = _TEMPORARY.fullmatch(leftover.name)
     assert match is not None
     return match[1]
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether an error says that there is no room left: on the disk, within a quota, or for a file of this size."""
+    """Whether an error means that the disk is full, or that a quota or size limit is reached."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's bytes, or a directory's names, are on disk."""
+    """Flush the content of a file, or the names in a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network disks cannot do so with a directory, and say that they do not know what it means.
+        # Some network file systems do not support this for directories.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
             raise
     finally:

@@ -1,4 +1,4 @@
-"""A CSV file that grows row by row, survives being cut off anywhere, and can be taken back to an earlier row."""
+"""A CSV file that grows row by row, survives crashes, and can be truncated to an earlier row."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from revd.storage.plain_file import read_plain_text
 
 
 class Limit(NamedTuple):
-    """How far the rows of a file are wanted: while the number in `column` does not exceed `largest`."""
+    """Which rows of a file to keep: those whose number in `column` does not exceed `largest`."""
 
     column: str
     largest: float
 
 
 class CsvTable(NamedTuple):
-    """What a file holds, good or not."""
+    """The content of a file, including damaged rows."""
 
     columns: list[str]
-    #: Each row's line, and its cells: None for what is no row.
+    #: The line number and the cells of each row; None for an invalid row.
     rows: list[tuple[int, list[str] | None]]
-    #: Whether something comes after the last newline: a row that was cut off, or is still being written.
+    #: Whether the last row has no newline: it was cut off, or is still being written.
     is_cut: bool
 
 
 class CsvFile:
     """Rows of named values. A name that appears later becomes a new column, empty in the rows before.
 
-    Each row is written with one call and flushed, so that a killed process leaves at most its last row incomplete;
-    opening the file again drops such a row, and whatever else is damaged after the last good one.
+    Each row is written with one call and flushed, so that a killed process leaves at most its last row incomplete.
+    Opening the file drops all damaged rows after the last valid one.
 
     Args:
-        path: The file; an existing one is gone on with, and a ValueError names a damaged row among those that stay.
+        path: The file. An existing file is continued; a ValueError names a damaged row before the last valid one.
         columns: The first columns, in this order.
-        until: Rows beyond this are dropped.
-        before_replacing: Called before the file is replaced; may raise to prevent it.
+        until: Rows beyond this limit are dropped.
+        before_replacing: Called before the file is replaced; it may raise an error to prevent that.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class CsvFile:
         self._columns, rows = _read(path, until)
         self._columns += [name for name in columns if name not in self._columns]
         self.last = rows[-1] if rows else None
-        # Replaced even if nothing changes: what a process that lost the run still appends goes to the old file.
+        # Replaced even if nothing changes: a process that has lost the run may still append to the old file.
         self._rewrite(rows)
 
     def append(self, row: Mapping[str, object]) -> None:
-        """Add a row; what is missing stays empty."""
+        """Add a row; missing values stay empty."""
         new = [name for name in row if name not in self._columns]
         if new:
             rows = _read(self._path)[1]
@@ -71,7 +71,7 @@ class CsvFile:
         self._file.flush()
 
     def sync(self) -> None:
-        """Wait until all rows are on disk: then a power cut cannot take them back."""
+        """Flush all rows to disk, so that they survive a power cut."""
         sync(self._path)
 
     def close(self) -> None:
@@ -90,19 +90,18 @@ class CsvFile:
 
 
 def read_csv(path: Path) -> CsvTable:
-    """Everything in a file, with what is damaged marked as such; a ValueError for what is no ordinary file."""
+    """Read a file with its damaged rows; a ValueError if it is not a regular file."""
     text = read_plain_text(path)
-    # After the last newline there is nothing, or a row that was cut off.
+    # After the last newline there is at most an incomplete row.
     lines = [line + "\n" for line in text.split("\n")[:-1]]
     columns = _cells(iter(lines[:1]))
     return CsvTable(columns, list(_rows(lines, len(columns))), is_cut=not text.endswith("\n") and text != "")
 
 
 def _read(path: Path, until: Limit | None = None) -> tuple[list[str], list[dict[str, str]]]:
-    """
-    Columns and rows of a file, none if it does not exist.
+    """The columns and rows of a file; empty if it does not exist.
 
-    What comes after the last good row, or the last within the limit, is dropped unseen. Damage before it is an error.
+    Everything after the last valid row within the limit is dropped. A damaged row before it is an error.
     """
     columns, lines, _ = read_csv(path) if path.exists() else CsvTable([], [], False)
     if until is not None and lines and until.column not in columns:
@@ -122,7 +121,7 @@ def _read(path: Path, until: Limit | None = None) -> tuple[list[str], list[dict[
 
 
 def _rows(lines: Sequence[str], width: int) -> Iterator[tuple[int, list[str] | None]]:
-    """The cells of all rows after the first line, with the numbers of their lines; None for what is no row."""
+    """The line number and the cells of all rows after the first line; None for an invalid row."""
     position = 1
 
     def rest() -> Iterator[str]:
@@ -137,13 +136,13 @@ def _rows(lines: Sequence[str], width: int) -> Iterator[tuple[int, list[str] | N
         if len(cells) == width and not any("\0" in cell or "\ufffd" in cell for cell in cells):
             yield start + 1, cells
         else:
-            # A stray quotation mark makes one row of many lines, of which the others may be good.
+            # A stray quotation mark joins many lines into one row; the lines after the first may be valid.
             position = start + 1
             yield start + 1, None
 
 
 def _cells(lines: Iterator[str]) -> list[str]:
-    """The next row; empty if it makes no sense."""
+    """The next row; empty if it cannot be parsed."""
     try:
         return next(csv.reader(lines, strict=True), [])
     except csv.Error:

@@ -1,4 +1,7 @@
-"""Reading files that somebody else wrote: what is no ordinary file must not hang its reader."""
+"""Reading untrusted files.
+
+Only regular files are read, because a FIFO or a device could block the reader.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ _KINDS = (
 
 
 def read_plain(path: Path) -> bytes:
-    """The bytes of an ordinary file; a ValueError for a directory, a FIFO, a socket or a device."""
+    """Read the bytes of a regular file; a ValueError for a directory, a FIFO, a socket or a device."""
     _require_plain(path, os.stat(path).st_mode)
-    # Looked at again once it is open, which does not wait for the writer of a FIFO that came in between.
+    # Checked again once it is open. O_NONBLOCK: opening a FIFO that was put there in between must not block.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as file:
         _require_plain(path, os.fstat(descriptor).st_mode)
@@ -26,11 +29,11 @@ def read_plain(path: Path) -> bytes:
 
 
 def read_plain_text(path: Path) -> str:
-    """The text of an ordinary file, with a replacement character for what is no UTF-8."""
+    """Read the text of a regular file; invalid UTF-8 becomes replacement characters."""
     return read_plain(path).decode(errors="replace")
 
 
 def _require_plain(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no ordinary file")
+        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "not a regular file")
         raise ValueError(f"{path.name} is {kind}; it must be a file")

@@ -1,4 +1,4 @@
-"""Tensors and JSON in one file with a checksum, replaced as a whole: a safetensors file, which holds no code."""
+"""Tensors and JSON in a safetensors file with a checksum. The format holds no code."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _CHECKSUM = "sha256"
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-    """Write both in one step: a reader, and a crash at any moment, find the old file or the new one."""
+    """Write tensors and values atomically: after a crash there is the old file or the new one."""
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     text = json.dumps(dict(values), allow_nan=False)
     write_whole(Path(path), save(plain, metadata={_KEY: text, _CHECKSUM: _checksum(plain, text)}))
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote. A file that is damaged or something else is a ValueError."""
+    """Read a file of `write_tensors`; a ValueError if it is damaged or another kind of file."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     try:
         with safe_open(str(path), framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    # Beside its own error safetensors lets through what torch says to a header that makes no sense.
+    # Besides its own error, safetensors passes on torch's errors about invalid headers.
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
+        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from error
     if not {_KEY, _CHECKSUM} <= metadata.keys():
         raise ValueError(f"{path} was not written by revd, or by a version before checksums")
     text = metadata[_KEY]
@@ -53,7 +53,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
 
 
 def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
-    """SHA-256 over the JSON and, in the order of their names, every tensor's name, type, shape and bytes."""
+    """SHA-256 of the JSON and of each tensor's name, type, shape and bytes, sorted by name."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()

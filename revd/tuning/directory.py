@@ -1,4 +1,4 @@
-"""The directory of a search: its description, Optuna's journal, the results, and the runs of all trials."""
+"""The directory of a search: description, journal, results, and the runs of all trials."""
 
 import json
 from collections.abc import Iterator
@@ -47,7 +47,10 @@ class SearchDirectory:
 
     @contextmanager
     def locked(self, config: TuneConfig) -> Iterator[None]:
-        """Lock the directory and write the description; a FileExistsError names another process that holds the lock."""
+        """Lock the directory and write the description.
+
+        A FileExistsError names another process that holds the lock.
+        """
         with RunDirectory(self.path).locked():
             # Check again: another process may have written before the lock was taken.
             self.open(config)
@@ -103,11 +106,14 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
 
 
 def mark_pruned(directory: RunDirectory) -> None:
-    """Write into the status of a stopped run that it was pruned; ignore errors, because the table has it, too."""
+    """Write into the status of a stopped run that it was pruned.
+
+    Ignore errors, because the table has it, too.
+    """
     status = directory.read_status()
     if status is None or status.state == "finished":
         return
-    with suppress(OSError, ValueError), directory.locked(patience=None):
+    with suppress(OSError, ValueError), directory.locked(takeover_after=None):
         directory.finish(replace(status, state="interrupted", error=PRUNED_MESSAGE))
 
 

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from revd.suites.display import SECONDS_BETWEEN_LINES, duration, number
+from revd.runs.display import SECONDS_BETWEEN_LINES, duration, number
 from revd.tuning.config import TuneConfig
 from revd.tuning.parameters import SearchSpace
 from revd.tuning.records import TrialRecord, all_scores_equal, best_trials, rank, sort_trials
@@ -27,7 +27,7 @@ Show = Callable[[Sequence[TrialRecord]], None]
 
 
 def trial_display(console: Console, config: TuneConfig) -> AbstractContextManager[Show]:
-    """A function that displays the records of a search: in a live table on a terminal, else in occasional lines."""
+    """A function that displays records: in a live table on a terminal, else in occasional lines."""
     return _live_table(console, config) if console.is_terminal else _plain_lines(console)
 
 
@@ -42,7 +42,10 @@ def space_table(space: SearchSpace) -> Table:
 
 
 def trials_table(records: Sequence[TrialRecord], *, caption: str | None = None) -> Table:
-    """One row for each trial, the best first; only finished trials have a rank, and equal scores have equal ranks."""
+    """One row for each trial, the best first.
+
+    Only finished trials have a rank, and equal scores have equal ranks.
+    """
     table = Table(caption=caption, caption_justify="left", header_style="bold")
     names = list(records[0].values) if records else []
     for name in ("rank", "trial", *names, "score", "steps"):

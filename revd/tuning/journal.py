@@ -153,7 +153,10 @@ class Journal:
         return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
 
     def _default_values(self) -> dict[str, Any]:
-        """The values of the first trial: defaults if the space contains them, so that the best trial is never worse."""
+        """The values of the first trial: defaults, where the space contains them.
+
+        So the best trial is never worse than the defaults.
+        """
         dimensions = [each for each in self._space if each.candidates.contains(each.parameter.default)]
         return {**self._sample_values([]), **{each.name: each.parameter.default for each in dimensions}}
 

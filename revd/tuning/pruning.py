@@ -17,7 +17,7 @@ MIN_PARTS = 3
 
 
 def is_below_median(part: int, score: float, finished: Sequence[Mapping[int, float]]) -> bool:
-    """Whether the score of a trial after `part` is below the median score of finished trials after that part.
+    """Whether the score of a trial after `part` is below the median of finished trials.
 
     Args:
         part: Number of the part over all its runs, as in `trial_scores`.

@@ -36,19 +36,28 @@ class TrialRecord:
 
 
 def sort_trials(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Sort by state, then by score; finished trials come first, because other scores are of less training."""
+    """Sort by state, then by score.
+
+    Finished trials come first, because other scores are of less training.
+    """
     return sorted(records, key=_sort_key)
 
 
 def rank(record: TrialRecord, records: Sequence[TrialRecord]) -> int | None:
-    """Rank among finished trials: 1 for the best score, equal for equal scores; None for an unfinished trial."""
+    """Rank among finished trials.
+
+    1 for the best score, equal for equal scores; None for an unfinished trial.
+    """
     if record.state != "finished" or record.score is None:
         return None
     return 1 + sum(score > record.score for score in _finished_scores(records))
 
 
 def best_trials(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Finished trials with the highest score; empty if none has finished, or if several have equal scores."""
+    """Finished trials with the highest score.
+
+    Empty if none has finished, or if several have equal scores.
+    """
     return [] if all_scores_equal(records) else [record for record in records if rank(record, records) == 1]
 
 

@@ -15,7 +15,10 @@ from revd.tuning.config import Metric
 
 
 def run_scores(directory: RunDirectory, steps: int, metric: Metric) -> list[float | None]:
-    """The score of a run of `steps` after each part that it has passed; None before the end of its first episode."""
+    """The score of a run of `steps` after each part that it has passed.
+
+    None before the end of its first episode.
+    """
     # The status is read before and after the episodes. Episodes within the steps of both are in the file for certain,
     # even if a new session resets it to a checkpoint in between.
     before = _reached(directory)

@@ -29,7 +29,7 @@ def play(env, seed, forces):
 
 
 @pytest.mark.parametrize("check", [gymnasium.utils.env_checker.check_env, sb3_check_env], ids=["gymnasium", "sb3"])
-def test_the_checkers_have_nothing_but_recommendations(check, env):
+def test_the_checkers_find_no_errors(check, env):
     # The action is the force in N, as in the original, and velocities have no bound: both are meant.
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
@@ -56,7 +56,7 @@ def test_equal_seeds_give_equal_episodes_in_any_environment(env):
     assert not np.array_equal(first, play(env, 4, forces))
 
 
-def test_environments_do_not_share_a_world():
+def test_environments_do_not_share_a_simulation():
     envs = [make_env("bullet/cart-pole") for _ in range(3)]
     alone = play(envs[0], 1, [5.0] * 10)
     for env in envs:
@@ -100,7 +100,7 @@ def test_one_step_is_newtons_law(env):
 
 @pytest.mark.parametrize("force", [0.0, 3.0, 10.0])
 def test_many_steps_are_without_friction(env, force):
-    """PyBullet dampens the speeds of every body by 4% a second unless it is told not to."""
+    """By default, PyBullet damps the speed of every body by 4% per second."""
     state = env.reset(seed=0)[0].astype(float)
     for _ in range(12):
         after = env.step(np.array([force], np.float32))[0]

@@ -49,7 +49,7 @@ def test_other_observations_are_left_alone():
         assert not isinstance(env, DropText)
 
 
-def test_nothing_but_text_is_refused(monkeypatch):
+def test_observations_of_text_alone_are_refused(monkeypatch):
     monkeypatch.setattr(Talking, "observation_space", spaces.Dict(note=spaces.Text(20)))
-    with pytest.raises(ValueError, match=r"nothing but text \(note\)"):
+    with pytest.raises(ValueError, match=r"hold only text \(note\)"):
         DropText(Talking())

@@ -69,5 +69,5 @@ def test_what_is_missing_is_named_with_its_command(without_envpool, task, engine
 
 
 def test_a_single_environment_of_envpools_own_is_refused():
-    with pytest.raises(ValueError, match="task 'envpool/Ant-v5' is made as a vector only"):
+    with pytest.raises(ValueError, match="task 'envpool/Ant-v5' can only be made as a vector"):
         make_env("envpool/Ant-v5")

@@ -48,7 +48,7 @@ def test_a_package_that_cannot_be_imported(text, said, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("package", ["revd_test_nowhere", "revd_test_nowhere.inside"])
-def test_a_package_that_is_not_there_is_told_with_the_import_error(package):
+def test_a_missing_package_is_reported(package):
     task = f"{package}:Some-v0"
     said = "ModuleNotFoundError: No module named 'revd_test_nowhere'; install it, or put its directory on PYTHONPATH$"
     with pytest.raises(ValueError, match=f"^the package '{package}' of task '{task}' cannot be imported: {said}"):
@@ -61,7 +61,7 @@ def test_a_package_that_registers_something_else_is_an_unknown_task():
 
 
 class Drawn(CountingEnv):
-    """Says how it can be drawn."""
+    """Has render modes."""
 
     def __init__(self, render_mode=None):
         super().__init__()
@@ -69,7 +69,7 @@ class Drawn(CountingEnv):
 
 
 class Undrawn(CountingEnv):
-    """Knows nothing of drawing, like most environments of one's own."""
+    """Has no render modes, like most custom environments."""
 
     def __init__(self):
         super().__init__()
@@ -90,7 +90,7 @@ def test_a_task_that_cannot_be_drawn(kind, modes, said, monkeypatch):
         del gymnasium.registry[TASK]
 
 
-def test_a_task_that_can_be_drawn_or_does_not_say(monkeypatch):
+def test_a_task_that_can_be_drawn_or_has_no_render_modes(monkeypatch):
     monkeypatch.setattr(Drawn, "metadata", {"render_modes": ["human", "rgb_array"]})
     try:
         for entry_point in (Drawn, lambda render_mode: Drawn(render_mode)):
@@ -101,7 +101,7 @@ def test_a_task_that_can_be_drawn_or_does_not_say(monkeypatch):
         gymnasium.registry.pop(TASK, None)
 
 
-def test_the_module_of_one_of_our_own_tasks(monkeypatch):
+def test_the_module_of_a_named_task(monkeypatch):
     def fail(module):
         raise ImportError("a library is missing")
 

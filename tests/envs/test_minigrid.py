@@ -15,7 +15,7 @@ LEVELS = [task for task in TASKS.values() if task.suite == "minigrid"]
 
 
 def decode(codes):
-    """The codes of each cell, as MiniGrid gives them."""
+    """The codes of each cell from MiniGrid."""
     parts = np.split(codes, np.cumsum(CODES)[:-1], axis=2)
     return np.stack([part.argmax(axis=2) for part in parts], axis=2)
 
@@ -43,7 +43,7 @@ def test_there_is_room_for_every_code():
         assert (observation.sum(axis=2) == 3).all(), "the agent's four directions too"
 
 
-def test_encoders_take_the_codes_as_they_are():
+def test_encoders_leave_the_codes_unchanged():
     with make_env("minigrid/door-key-5x5") as env:
         observation, _ = env.reset(seed=0)
         values = features(env.observation_space, torch.from_numpy(observation)[None])

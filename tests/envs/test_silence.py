@@ -22,13 +22,13 @@ for env in envs:
 
 
 @needs_pybullet
-def test_pybullet_says_nothing():
+def test_pybullet_prints_nothing():
     # Into pipes, where C's buffers would only empty at exit.
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("", "")
 
 
-def test_only_what_is_written_inside_is_discarded(capfd):
+def test_only_output_inside_is_discarded(capfd):
     print("before")
     with silenced():
         ctypes.CDLL(None).puts(b"inside, in a buffer of C's")
@@ -41,7 +41,7 @@ def test_only_what_is_written_inside_is_discarded(capfd):
     assert captured.err == "after\n"
 
 
-def test_errors_pass_and_the_streams_come_back(capfd):
+def test_errors_are_raised_and_the_streams_restored(capfd):
     descriptors = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
     with pytest.raises(RuntimeError, match="broken"), silenced():
         raise RuntimeError("broken")

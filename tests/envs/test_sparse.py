@@ -32,7 +32,7 @@ def rewards(env, steps, seed=None):
     return np.array([env.step(0)[1] for _ in range(steps)])
 
 
-def test_about_one_reward_in_ten_is_left_and_left_untouched():
+def test_one_reward_in_ten_is_left_unchanged():
     shown = rewards(SparseReward(Paying()), 5_000, seed=0)
     assert 0.88 < (shown == 0).mean() < 0.92
     np.testing.assert_array_equal(shown[shown != 0], np.arange(1, 5_001)[shown != 0])
@@ -44,7 +44,7 @@ def test_the_probability_is_that_of_zero(probability):
     assert (shown == 0).mean() == pytest.approx(probability, abs=0.04 if 0 < probability < 1 else 0)
 
 
-def test_the_untouched_reward_is_in_the_info():
+def test_the_unchanged_reward_is_in_the_info():
     env = SparseReward(Paying(), 1.0)
     env.reset(seed=0)
     for step in range(1, 10):
@@ -53,14 +53,14 @@ def test_the_untouched_reward_is_in_the_info():
         assert info == {"paid": step, "task_reward": step}
 
 
-def test_equal_seeds_hide_equal_steps_and_others_do_not():
+def test_equal_seeds_hide_equal_steps():
     env = SparseReward(Paying())
     first, other, again = (rewards(env, 300, seed) for seed in (1, 2, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
-def test_a_reset_without_a_seed_goes_on_drawing():
+def test_a_reset_without_a_seed_continues_the_draws():
     env = SparseReward(Paying())
     episodes = [rewards(env, 300, seed) for seed in (1, None, None)]
     assert all(not np.array_equal(one, other) for one, other in pairwise(episodes))
@@ -68,7 +68,7 @@ def test_a_reset_without_a_seed_goes_on_drawing():
     np.testing.assert_array_equal(episodes, again)
 
 
-def test_the_draws_are_apart_from_the_tasks_own():
+def test_the_draws_are_independent_of_the_task():
     env = SparseReward(Paying(), 0.5)
     drawn = [float(env.reset(seed=1)[0][0])]
     hidden = []
@@ -81,6 +81,6 @@ def test_the_draws_are_apart_from_the_tasks_own():
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
-def test_what_is_no_probability_is_refused(probability):
+def test_invalid_probabilities_are_refused(probability):
     with pytest.raises(ValueError, match=rf"sparse .* must lie in \[0, 1\], got {probability}"):
         SparseReward(Paying(), probability)

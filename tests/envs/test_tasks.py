@@ -24,11 +24,11 @@ def names(suite):
 
 
 @pytest.mark.parametrize("suite", PAPER)
-def test_the_papers_tasks_are_there(suite):
+def test_the_tasks_of_the_paper(suite):
     assert names(suite) == PAPER[suite]
 
 
-def test_the_other_suites_are_there():
+def test_the_other_suites():
     assert names("classic") == {"cart-pole", "mountain-car"}
     assert {"door-key-5x5", "door-key-8x8", "door-key-16x16", "key-corridor-s3r3"} <= names("minigrid")
     assert {"multi-room-n2-s4", "multi-room-n4-s5", "multi-room-n6"} <= names("minigrid")
@@ -52,7 +52,7 @@ def test_gymnasium_knows_the_ids_in_their_latest_version(suite):
             assert gymnasium.spec(task.gymnasium_id).id == task.gymnasium_id
 
 
-def test_any_other_string_is_a_gymnasium_id_as_it_is():
+def test_any_other_string_is_a_gymnasium_id():
     task = find_task("ALE/Pong-v5")
     assert (task.gymnasium_id, task.suite, task.extra) == ("ALE/Pong-v5", "gymnasium", None)
     assert installed(task)
@@ -64,19 +64,19 @@ def test_any_other_string_is_a_gymnasium_id_as_it_is():
     ("name", "nearest"),
     [("bullet/hoper", "bullet/hopper"), ("atari/asault", "atari/assault"), ("minigrid/doorkey-8x8", "door-key-8x8")],
 )
-def test_misspelt_names_of_ours_get_the_nearest(name, nearest):
+def test_misspelt_names_get_the_nearest(name, nearest):
     with pytest.raises(ValueError, match=f"unknown task '{name}'; did you mean .*{nearest}"):
         find_task(name)
 
 
 @pytest.mark.parametrize(("name", "nearest"), [("CartPol-v1", "CartPole-v1"), ("bulet/hopper", "bullet/hopper")])
-def test_unknown_ids_get_the_nearest_of_gymnasium_and_of_ours(name, nearest):
+def test_unknown_ids_get_the_nearest_names(name, nearest):
     with pytest.raises(ValueError, match=f"unknown task '{name}'; did you mean .*{nearest}.* as in ale_py:"):
         make_env(name)
 
 
 @pytest.mark.parametrize("name", ["CartPole", "cart pole", "CartPole-v1 ", "a/b/c-v0", "../x", "gymnasium:"])
-def test_what_is_no_id_is_an_unknown_task(name):
+def test_malformed_ids_are_unknown_tasks(name):
     with pytest.raises(ValueError, match=f"unknown task '{name}'.* as in ale_py:"):
         make_env(name)
 
@@ -103,11 +103,11 @@ def test_the_extras_install_the_packages():
 
 
 def test_atari_games_are_made_as_vectors_only():
-    with pytest.raises(ValueError, match="vector only"):
+    with pytest.raises(ValueError, match="only be made as a vector"):
         make_env("atari/assault")
 
 
-def test_looking_a_task_up_loads_none_of_its_packages():
+def test_finding_a_task_loads_none_of_its_packages():
     # The listing of tasks must work, and answer at once, where nothing is installed.
     spec = importlib.util.find_spec("revd.envs.tasks")
     assert spec is not None
@@ -122,7 +122,7 @@ def test_looking_a_task_up_loads_none_of_its_packages():
     }
 
 
-def test_pybullet_is_not_to_be_had_for_newer_pythons(monkeypatch):
+def test_newer_pythons_have_no_pybullet(monkeypatch):
     monkeypatch.setattr("revd.envs.tasks.sys", SimpleNamespace(version_info=(3, 12)))
     assert "Python 3.11" in how_to_install(TASKS["bullet/hopper"])
     assert how_to_install(TASKS["atari/assault"]) == "pip install 'revd[atari]'"

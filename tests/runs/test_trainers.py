@@ -8,9 +8,10 @@ import pytest
 import torch
 from stable_baselines3 import A2C, PPO
 
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.train import train
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from revd.runs.watch import watch
 from revd.training.initial_policy import load_saved_model
 

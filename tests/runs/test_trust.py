@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from revd import cli
-from revd.runs.config import Parameters, TrainConfig, file_name
-from revd.runs.train import train
+from revd.runs.config import TrainConfig, file_name
 from revd.runs.directory import RunDirectory
-from revd.suites.grids import SUITES, Suite, suite_runs
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from revd.runs.watch import watch
+from revd.suites.grids import SUITES, Suite, suite_runs
 
 ROLLOUT = 32
 
@@ -67,11 +68,11 @@ def test_the_bomb_is_one(mined, tmp_path):
 
 def test_resuming_and_watching_and_reporting_execute_nothing(mined, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.warns(UserWarning, match="damaged or no safetensors file"):
+    with pytest.warns(UserWarning, match="damaged or not a safetensors file"):
         cli.main(["watch", "run", "--steps", "2"])
     cli.main(["report", "run"])
     cli.main(["figure", "run"])
-    with pytest.warns(UserWarning, match="damaged or no safetensors file"):
+    with pytest.warns(UserWarning, match="damaged or not a safetensors file"):
         cli.main([*replace(mined, steps=3 * ROLLOUT).command().split()[1:], "--no-progress"])
     assert not (tmp_path / "exploded").exists()
     assert RunDirectory(mined.directory).read_status().steps == 3 * ROLLOUT
@@ -79,7 +80,7 @@ def test_resuming_and_watching_and_reporting_execute_nothing(mined, tmp_path, mo
 
 def test_starting_from_a_mined_run_executes_nothing(mined, tmp_path):
     tuned = replace(mined, output=tmp_path / "tuned", init_from=mined.directory)
-    with pytest.warns(UserWarning, match="damaged or no safetensors file"):
+    with pytest.warns(UserWarning, match="damaged or not a safetensors file"):
         train(tuned)
     assert not (tmp_path / "exploded").exists()
 
@@ -141,7 +142,7 @@ def test_a_run_cannot_have_a_package_imported_by_being_watched(config, tmp_path,
     (tmp_path / "planted_task.py").write_text(f"import os; os.mkdir({str(mark)!r})")
     path = config.directory / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "task": "planted_task:X-v0"}))
-    with pytest.raises(ValueError, match=r"would import 'planted_task' and so execute it; .* say --trust"):
+    with pytest.raises(ValueError, match=r"would import 'planted_task' and so execute it; .* add --trust"):
         watch(config.directory)
     assert not mark.exists()
     with pytest.raises(ValueError, match="unknown task"):

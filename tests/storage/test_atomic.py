@@ -16,7 +16,7 @@ def break_while_replacing(path):
         raise RuntimeError("broke")
 
 
-def test_files_are_replaced_whole_or_not_at_all(tmp_path):
+def test_files_are_replaced_atomically(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
     with pytest.raises(RuntimeError, match="broke"):
@@ -27,7 +27,7 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-def test_bytes_are_on_disk_before_the_name_and_the_name_before_we_go_on(tmp_path, monkeypatch):
+def test_bytes_are_flushed_before_the_name_and_the_name_before_returning(tmp_path, monkeypatch):
     done = []
     real = os.replace
 
@@ -57,7 +57,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize(("kind", "is_fine"), [(stat.S_ISDIR, True), (stat.S_ISREG, False)])
-def test_disks_that_cannot_flush_directories_are_used_all_the_same(tmp_path, monkeypatch, kind, is_fine):
+def test_file_systems_that_cannot_flush_directories(tmp_path, monkeypatch, kind, is_fine):
     def fsync(descriptor):
         if kind(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "Invalid argument")
@@ -68,7 +68,7 @@ def test_disks_that_cannot_flush_directories_are_used_all_the_same(tmp_path, mon
     assert (tmp_path / "file").exists() == is_fine
 
 
-def test_what_a_full_disk_is():
+def test_is_full_disk():
     with pytest.raises(OSError, match="No space left") as error:
         Path("/dev/full").write_bytes(b"x")
     assert is_full_disk(error.value)
@@ -77,7 +77,7 @@ def test_what_a_full_disk_is():
     assert not is_full_disk(ValueError("28"))
 
 
-def test_leftovers_are_known_by_their_names(tmp_path):
+def test_leftovers_are_found_by_their_names(tmp_path):
     with replacing(tmp_path / "new") as temporary:
         assert leftovers(tmp_path) == [temporary]
         assert final_name(temporary) == "new"
@@ -89,7 +89,7 @@ def test_leftovers_are_known_by_their_names(tmp_path):
 
 
 @pytest.mark.parametrize("token", [str(os.getpid()), "7"], ids=["process", "random"])
-def test_a_link_under_the_other_name_is_not_followed(tmp_path, monkeypatch, token):
+def test_a_link_at_the_temporary_name_is_not_followed(tmp_path, monkeypatch, token):
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / f".{token}.file").symlink_to(victim)
@@ -105,7 +105,7 @@ def test_files_get_the_usual_permissions(tmp_path):
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-def test_names_of_new_directories_are_on_disk_too(tmp_path, monkeypatch):
+def test_names_of_new_directories_are_flushed(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
     make_directory(tmp_path / "a" / "b")

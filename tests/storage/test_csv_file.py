@@ -41,7 +41,7 @@ def test_text_with_commas_and_quotes_survives(tmp_path):
     assert [row["note"] for row in rows(tmp_path / "a.csv")] == [text, ""]
 
 
-def test_a_file_goes_on_with_its_own_columns(tmp_path):
+def test_a_continued_file_keeps_its_columns(tmp_path):
     write(tmp_path / "a.csv", {"steps": 1, "b": 2})
     write(tmp_path / "a.csv", {"steps": 2, "b": 3}, columns=("b", "steps"))
     assert (tmp_path / "a.csv").read_text() == "steps,b\n1,2\n2,3\n"
@@ -57,7 +57,7 @@ def test_a_row_that_was_cut_off_anywhere_is_dropped(tmp_path, cut):
     assert path.read_text() == "steps,b\n1,2\n5,6\n"
 
 
-def test_a_file_cut_off_in_its_header_starts_anew(tmp_path):
+def test_a_file_cut_off_in_its_header_starts_over(tmp_path):
     (tmp_path / "a.csv").write_text("ste")
     write(tmp_path / "a.csv", {"steps": 1})
     assert (tmp_path / "a.csv").read_text() == "steps\n1\n"
@@ -77,7 +77,7 @@ def test_damage_before_the_limit_is_named_with_its_line(tmp_path, damage):
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
-def test_damage_after_the_limit_goes_with_the_rows_there(tmp_path, damage):
+def test_damage_after_the_limit_is_dropped(tmp_path, damage):
     path = tmp_path / "a.csv"
     path.write_bytes(b"steps,b\n1,2\n2,3\n" + damage + b"\n6,4\n" + damage + b"\n7,8\n" + damage)
     with closing(CsvFile(path, until=Limit("steps", 5))) as file:
@@ -92,7 +92,7 @@ def test_a_damaged_header_is_named(tmp_path, header):
         CsvFile(tmp_path / "a.csv", until=Limit("steps", 5))
 
 
-def test_whoever_may_not_replace_the_file_does_not(tmp_path):
+def test_the_callback_can_prevent_a_replacement(tmp_path):
     allowed = [True, False]
 
     def check():
@@ -108,7 +108,7 @@ def test_whoever_may_not_replace_the_file_does_not(tmp_path):
     assert path.read_text() == "of another"
 
 
-def test_rows_of_one_who_still_has_the_old_file_do_not_arrive(tmp_path):
+def test_rows_written_to_the_old_file_do_not_arrive(tmp_path):
     path = tmp_path / "a.csv"
     with closing(CsvFile(path, ["steps"])) as old:
         old.append({"steps": 1})
@@ -128,7 +128,7 @@ def test_opening_writes_once(tmp_path, monkeypatch):
     assert path.read_text() == "steps\n1\n"
 
 
-def test_rows_can_be_put_on_disk_for_good(tmp_path, monkeypatch):
+def test_rows_can_be_flushed(tmp_path, monkeypatch):
     synced = []
     with closing(CsvFile(tmp_path / "a.csv", ["steps"])) as file:
         monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
@@ -136,7 +136,7 @@ def test_rows_can_be_put_on_disk_for_good(tmp_path, monkeypatch):
     assert synced == [(tmp_path / "a.csv").stat().st_ino]
 
 
-def test_rows_can_be_taken_back(tmp_path):
+def test_rows_beyond_a_limit_are_dropped(tmp_path):
     path = tmp_path / "a.csv"
     write(path, *({"steps": step} for step in (10, 20, 30)))
     with closing(CsvFile(path, until=Limit("steps", 20))) as file:

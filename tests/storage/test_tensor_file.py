@@ -44,7 +44,7 @@ def test_every_truncation_is_noticed(tmp_path):
     whole = (tmp_path / "x").read_bytes()
     for length in range(len(whole)):
         (tmp_path / "x").write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="damaged or no safetensors file"):
+        with pytest.raises(ValueError, match="damaged or not a safetensors file"):
             read_tensors(tmp_path / "x")
 
 
@@ -78,7 +78,7 @@ def test_other_files_are_refused(tmp_path, metadata):
 
 
 @pytest.mark.parametrize("text", ["no json", "3"])
-def test_values_that_are_none_are_refused_even_with_their_checksum(tmp_path, text):
+def test_invalid_values_are_refused_even_with_a_checksum(tmp_path, text):
     checksum = hashlib.sha256(text.encode()).hexdigest()
     save_file({}, tmp_path / "x", metadata={"revd": text, "sha256": checksum})
     with pytest.raises(ValueError, match="was not written by revd: its values are"):

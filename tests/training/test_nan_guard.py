@@ -168,7 +168,7 @@ def test_the_command_reports_it_in_one_line_and_can_resume(reward, tmp_path, cap
     assert error.value.code == 1
     said = capsys.readouterr().err
     assert said.startswith("revd: NotFiniteError: the training diverged at step 60: the task's reward of 3e+38")
-    assert said.endswith("the last checkpoint, after 40 steps, is kept: the same command goes on from there\n")
+    assert said.endswith("the last checkpoint, after 40 steps, is kept: the same command resumes from it\n")
     assert said.count("\n") == 1
     PLAN.update(reward=1.0)
     cli.main(command)

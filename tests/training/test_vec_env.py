@@ -175,7 +175,7 @@ def test_normalising_what_is_no_real_number_is_refused(monkeypatch, dict_task):
 
 
 def test_the_config_knows_the_same_choices():
-    assert get_args(config.Normalize) == get_args(NormalizeMode)
+    assert get_args(config.NormalizeTask) == get_args(NormalizeMode)
 
 
 @pytest.mark.parametrize("task", ["atari/space-invaders", pytest.param("bullet/hopper", marks=needs_pybullet)])

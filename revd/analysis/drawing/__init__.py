@@ -1,1 +1,4 @@
-"""Figures and films with matplotlib. Functions take numbers and return axes or figures; none writes a file."""
+"""Figures and films with matplotlib.
+
+Functions take numbers and return axes or figures; none writes a file.
+"""

@@ -1,4 +1,7 @@
-"""Figures of the comparison over tasks: interquartile means, performance profiles, probabilities of improvement."""
+"""Figures of the comparison over tasks.
+
+Interquartile means, performance profiles and probabilities of improvement.
+"""
 
 import textwrap
 from collections.abc import Mapping, Sequence

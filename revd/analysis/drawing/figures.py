@@ -95,7 +95,10 @@ def grid_shape(panels: int) -> tuple[int, int]:
 
 
 def captioned_figure(width: float, height: float, caption: str) -> tuple[Figure, SubFigure]:
-    """A figure with a caption at the bottom, and the part above it, `width` by `height` inches, to draw into."""
+    """A figure with a caption at the bottom, and the part above the caption to draw into.
+
+    That part is `width` by `height` inches.
+    """
     lines = textwrap.wrap(caption, int(width * 72 / (_CAPTION_SIZE * _CHARACTER)) - 4)
     room = (len(lines) + 1) * _LINE * _CAPTION_SIZE / 72
     figure = new_figure(width, height + room)

@@ -48,7 +48,7 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
 
 
 def distinct_styles(labels: Sequence[str]) -> dict[str, Style]:
-    """Styles of a few lines in colours as different as possible, whatever their methods are."""
+    """Styles of a few lines in colours as different as possible, independent of their methods."""
     return {
         label: Style(colour=COLOURS[index % len(COLOURS)], dashes=_VARIANTS[index // len(COLOURS) % len(_VARIANTS)])
         for index, label in enumerate(labels)

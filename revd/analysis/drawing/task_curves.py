@@ -44,7 +44,10 @@ def draw_task(axes: Axes, task: str, curves: Mapping[str, Curve], *, styles: Map
 
 
 def curve_figure(data: FigureData, *, styles: Mapping[str, Style], window: int = WINDOW) -> Figure:
-    """A figure with a panel for each task, one legend and a caption; of many methods, only the best are in colour."""
+    """A figure with a panel for each task, one legend and a caption.
+
+    Of many methods, only the best are in colour.
+    """
     if len(data.drawn) > MAX_METHODS:
         styles = distinct_styles(data.best_methods(MAX_METHODS))
     tasks = data.plan.tasks

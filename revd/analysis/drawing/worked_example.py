@@ -1,4 +1,4 @@
-"""The figure of the worked example: episodes in the plane, coloured by bonus, and their numbers as bars."""
+"""The figure of the worked example: episodes in the plane, and their numbers as bars."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,7 @@
-"""Commands that repeat runs. They come from `run.json`, which is untrusted, and readers paste them into a shell."""
+"""Commands that repeat runs.
+
+They come from `run.json`, which is untrusted, and readers paste them into a shell.
+"""
 
 import shlex
 

@@ -51,7 +51,7 @@ def _find_cut_row(file: EpisodeFile) -> str | None:
 
 
 def _find_gap(file: EpisodeFile, config: Mapping[str, Any], origin: Mapping[str, Any]) -> str | None:
-    """Find an episode that begins after the end of its environment's previous one, where no session began."""
+    """Find an episode that neither follows its environment's previous one nor begins a session."""
     n_envs, sessions = _environment_count(config), _session_starts(origin)
     if n_envs is None or not origin or not _has_lengths(file):
         return None
@@ -87,7 +87,7 @@ def _find_wrong_mean(file: EpisodeFile, config: Mapping[str, Any], status: Mappi
 
 
 def _find_missing_end(file: EpisodeFile, config: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
-    """Find a time without episodes at the end that is longer than any episode and than a tenth of the steps."""
+    """Find an end without episodes, longer than any episode and than a tenth of the steps."""
     n_envs, reached = _environment_count(config), status.get("steps")
     if n_envs is None or not _is_number(reached) or not _has_lengths(file) or len(set(file.envs)) < n_envs:
         # If some environment has not ended an episode, all of them may be long.
@@ -127,7 +127,7 @@ def _environment_count(config: Mapping[str, Any]) -> int | None:
 
 
 def _session_starts(origin: Mapping[str, Any]) -> set[float]:
-    """The steps at which sessions began; the episodes of all environments begin anew there."""
+    """The steps at which sessions began; all environments start new episodes there."""
     resumed = origin.get("resumed")
     sessions = [_mapping(session).get("steps") for session in resumed] if isinstance(resumed, list) else []
     return {float(steps) for steps in sessions if _is_number(steps)}

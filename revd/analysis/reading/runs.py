@@ -1,4 +1,7 @@
-"""Reading run directories, finished or not. Only the file formats are known here, not the code that writes them."""
+"""Reading run directories, finished or not.
+
+Only the file formats are known here, not the code that writes them.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -90,12 +93,18 @@ def find_runs(paths: Sequence[Path]) -> FoundRuns:
 
 
 def load_runs(root: Path) -> list[RecordedRun]:
-    """Load all runs below a directory, ordered by task, method and seed; a ValueError if one cannot be read."""
+    """Load all runs below a directory, ordered by task, method and seed.
+
+    A ValueError says which run cannot be read.
+    """
     return sorted((load_run(path.parent) for path in root.rglob(CONFIG)), key=_sort_key)
 
 
 def load_run(directory: Path) -> RecordedRun:
-    """Load one run directory. Only `config.json` is required: waiting or interrupted runs may lack the other files."""
+    """Load one run directory.
+
+    Only `config.json` is required: waiting or interrupted runs may lack the other files.
+    """
     try:
         config = json.loads(read_plain_text(directory / CONFIG))
         status, origin = _read_json(directory / STATUS), _read_json(directory / RUN)
@@ -122,7 +131,7 @@ def load_run(directory: Path) -> RecordedRun:
 
 
 def load_progress(path: Path) -> dict[str, Array]:
-    """Read `progress.csv`: an array for each column, NaN for empty cells; empty if the file cannot be read."""
+    """Read the columns of `progress.csv`; none if the file cannot be read. Empty cells are NaN."""
     try:
         table = read_csv(path)
     except (OSError, ValueError):
@@ -150,7 +159,7 @@ def _read_episodes(
 
 
 def _find_irregular_file(directory: Path) -> str | None:
-    """Find a device, FIFO or directory in the place of one of the run's files: reading one may block forever."""
+    """Find a device, FIFO or directory in the place of a run's file, which could block its reader."""
     for path in (directory / name for name in _OTHER_FILES):
         if path.exists() and not path.is_file():
             return f"{path.name} is not a regular file"

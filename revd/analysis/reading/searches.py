@@ -61,7 +61,10 @@ class Search:
 
     @property
     def best(self) -> list[RecordedTrial]:
-        """Trials with the highest score; empty if none has finished, or if several finished with equal scores."""
+        """Trials with the highest score.
+
+        Empty if none has finished, or if several finished with equal scores.
+        """
         first = self.finished[:1]
         equal = [trial for trial in self.finished if trial.score == first[0].score]
         return [] if len(equal) == len(self.finished) > 1 else equal

@@ -1,1 +1,1 @@
-"""Curves, scores and confidence intervals from the episodes of runs, and which runs belong to which figure."""
+"""Curves, scores and confidence intervals from the episodes of runs, planned by figure."""

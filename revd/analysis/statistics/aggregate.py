@@ -89,7 +89,10 @@ def performance_profile(
 
 
 def probability_of_improvement(better: Array, worse: Array, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Probability that a run of one method beats a run of another, averaged over tasks; both are (runs, tasks)."""
+    """Probability that a run of one method beats a run of another, averaged over tasks.
+
+    Both arguments are scores (runs, tasks).
+    """
     value, low, high = _interval([better, worse], lambda *samples: np.array([_wins(*samples)]), resamples, seed)
     return Estimate(value=float(value[0]), low=float(low[0]), high=float(high[0]))
 
@@ -115,7 +118,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _middle_mean(scores: Array) -> float:
-    """Interquartile mean as rliable computes it, without scipy's checks of arguments, which take most of its time."""
+    """Interquartile mean as in rliable, without scipy's checks, which take most of its time."""
     ordered = np.sort(scores, axis=None)
     cut = len(ordered) // 4
     return float(ordered[cut : len(ordered) - cut].mean())

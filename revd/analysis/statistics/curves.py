@@ -77,7 +77,7 @@ def recent_mean(episodes: Episodes, steps: Array, *, window: int = WINDOW) -> Ar
 
 
 def steps_to_reach(episodes: Episodes, threshold: float, *, window: int = WINDOW) -> float | None:
-    """Environment steps until the mean return of the last `window` episodes reaches `threshold`; None if never.
+    """Steps until the mean return of the last `window` episodes reaches `threshold`; None if never.
 
     Only full windows count, so that one lucky first episode is no success.
     """
@@ -141,7 +141,11 @@ def range_curve(seeds: Sequence[Episodes], *, total_steps: int, points: int = 20
 
 
 def _stack_curves(seeds: Sequence[Episodes], steps: Array, window: int) -> tuple[Array, Array]:
-    """The steps (points,) from the first at which all seeds have episodes, and the curves (seeds, points) there."""
+    """Curves of all seeds, from the first step at which all have episodes.
+
+    Returns:
+        The remaining steps (points,), and the curves (seeds, points).
+    """
     if not seeds:
         raise ValueError("seeds must hold the episodes of at least one run, got none")
     curves = np.stack([recent_mean(episodes, steps, window=window) for episodes in seeds])

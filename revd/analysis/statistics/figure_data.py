@@ -49,7 +49,7 @@ class SearchData:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """Everything that a report shows: runs with their variants named, the data of all figures, and searches.
+    """The data of a report: runs with named variants, figures and searches.
 
     The trials of a search are in no other figure: the best of many trials is no fair sample of a method.
     """

@@ -1,4 +1,4 @@
-"""Which figures can be made of some runs: the methods that each compares, and the runs that belong to it."""
+"""The figures that can be made of some runs, with their methods and runs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class FigurePlan:
         return [run for run in self.runs if (run.task, run.label) == (task, method)]
 
     def compared_pairs(self, labels: Sequence[str]) -> MethodPairs:
-        """Pairs among some of its methods; at least one wherever there are two methods.
+        """Pairs among some of its methods; at least one if there are two methods.
 
         First come the figure's own pairs, then every other method with a bonus against its algorithm without one,
         then every method that is still in no pair against the first method without a bonus.
@@ -95,7 +95,10 @@ class FigurePlan:
 
 
 def plan_figures(runs: Sequence[RecordedRun]) -> list[FigurePlan]:
-    """Plan the paper's figures for which there are runs, and one of all methods if some are in none of those."""
+    """Plan the paper's figures for which there are runs.
+
+    A figure of all methods is added if some are in none of the paper's figures.
+    """
     plans = []
     for suite, sparse in _settings(runs):
         selected = [run for run in runs if task_suite(run.task) == suite and run.sparse == sparse]

@@ -44,7 +44,7 @@ def label_variant(label: str) -> str:
 
 
 def task_suite(task: str) -> str:
-    """The suite of a task by its name: "bullet" for `bullet/hopper`, "gymnasium" for a plain Gymnasium id."""
+    """The suite of a task: "bullet" for `bullet/hopper`, "gymnasium" for a plain Gymnasium id."""
     prefix, separator, _ = task.partition("/")
     return prefix if separator and prefix in SUITE_TITLES else "gymnasium"
 

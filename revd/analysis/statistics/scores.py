@@ -19,7 +19,7 @@ ScoreLimits = Mapping[tuple[str, float | None], tuple[float, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class RunScore:
-    """The final return of one run, also normalised between the worst (0) and the best (1) run on its task."""
+    """The final return of one run; `normalized` is 0 for the worst and 1 for the best run on the task."""
 
     task: str
     method: str
@@ -31,7 +31,7 @@ class RunScore:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreMatrices:
-    """Normalised scores as rliable expects them: a (runs, tasks) matrix for each method, and notes on omissions."""
+    """Normalised scores as (runs, tasks) matrices, as rliable expects, and notes on omissions."""
 
     tasks: tuple[str, ...]
     scores: Mapping[str, Array]
