@@ -269,7 +269,7 @@ def test_a_training_uses_our_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="Triton is not made for this system")
     from revd.fast import clipped_adam, discrete_ppo
 
-    ours = ((clipped_adam, "step"), (discrete_ppo, "gradients"))
+    ours = ((clipped_adam, "step"), (discrete_ppo, "loss_gradients"))
     spies = []
     for module, name in ours:
         spies.append(Mock(wraps=getattr(module, name)))

@@ -137,7 +137,7 @@ def test_steps_with_our_kernels_are_sb3s_too(
     # Triton's interpreter takes a program after the other: fewer of them, with more to do.
     monkeypatch.setattr(clipped_adam, "BLOCK", 2**16)
     calls = {}
-    for module, name in ((clipped_adam, "step"), (discrete_ppo, "gradients")):
+    for module, name in ((clipped_adam, "step"), (discrete_ppo, "loss_gradients")):
         calls[module] = Mock(wraps=getattr(module, name))
         monkeypatch.setattr(module, name, calls[module])
     several = {"batch_size": 20, "n_epochs": 2, "target_kl": target_kl, "clip_range_vf": clip_range_vf}
