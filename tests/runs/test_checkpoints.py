@@ -36,7 +36,7 @@ def test_a_damaged_one_is_reported_and_the_one_before_is_used(checkpoints):
         checkpoints.write(steps, snapshot(steps))
     newest = max(checkpoints.path.iterdir())
     newest.write_bytes(newest.read_bytes()[:-1])
-    with pytest.warns(UserWarning, match="the one before is taken"):
+    with pytest.warns(UserWarning, match="the one before it is restored"):
         assert checkpoints.newest()[1] == {"number": 1}
 
 

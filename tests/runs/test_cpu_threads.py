@@ -53,7 +53,7 @@ def test_threads_of_torch(threads, expected):
 @pytest.mark.usefixtures("sixteen_cores")
 @pytest.mark.parametrize(("cores", "expected"), [(16, 10), (8, 8), (1, 1), (0, 1)])
 def test_runs_side_by_side_share_the_cores(cores, expected):
-    shared = with_emulator_threads(CONFIG, cpu_threads)
+    shared = with_emulator_threads(CONFIG, cores)
     assert emulator_threads(shared, on_gpu=True) == expected
     assert shared.torch_threads == 1
     assert CONFIG.differences(shared) == []

@@ -98,7 +98,7 @@ def test_without_a_good_checkpoint_nothing_is_thrown_away(broken):
     for path in (longer.directory / "checkpoints").iterdir():
         path.write_bytes(path.read_bytes()[:100])
     before = (longer.directory / "progress.csv").read_text()
-    with pytest.raises(ValueError, match=r"no checkpoint in .* can be used .*put a good one back"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be used .*put back a good copy"):
         train(longer)
     assert (longer.directory / "progress.csv").read_text() == before
 
@@ -109,7 +109,7 @@ def test_a_damaged_status_is_no_status_and_the_run_goes_on(broken, text):
     directory.status.write_text(text)
     directory.run.write_text(text)
     assert directory.read_status() is None
-    with pytest.warns(UserWarning, match="the one before is taken"):
+    with pytest.warns(UserWarning, match="the one before it is restored"):
         train(broken)
     assert directory.read_status().state == "finished"
 
@@ -126,7 +126,7 @@ def test_unfinished_files_of_killed_processes_are_cleared_away(broken):
     others = [".1.watch.gif", ".notes"]
     for name in left + others:
         (broken.directory / name).write_text("half")
-    with pytest.warns(UserWarning, match="the one before is taken"):
+    with pytest.warns(UserWarning, match="the one before it is restored"):
         train(replace(broken, steps=3 * ROLLOUT))
     assert not any((broken.directory / name).exists() for name in left)
     assert all((broken.directory / name).exists() for name in others), "not ours to clear away"

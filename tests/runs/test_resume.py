@@ -201,7 +201,7 @@ def test_the_policy_goes_on_from_another_run(config, tmp_path):
     tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", decay=1e-5)
     train(replace(tuned, steps=2 * ROLLOUT))
     assert RunDirectory(tuned.directory).read_status().steps == 2 * ROLLOUT
-    with pytest.raises(ValueError, match=r"init_from '.*nowhere' holds no checkpoint"):
+    with pytest.raises(ValueError, match=r"init_from '.*nowhere' contains no checkpoint"):
         train(replace(tuned, output=tmp_path / "other", init_from=tmp_path / "nowhere"))
 
 

@@ -69,7 +69,7 @@ def test_the_search_waits_for_a_worker_of_a_killed_driver(tmp_path, monkeypatch)
         slow_to_die.enter_context(directory.locked())
 
         def watch(records):
-            if directory.log.exists() and "it is tried again" in directory.log.read_text():
+            if directory.log.exists() and "trying again" in directory.log.read_text():
                 slow_to_die.close()
 
         (record,) = tune(config, watch=watch)
