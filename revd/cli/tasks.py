@@ -22,9 +22,15 @@ class TasksCommand:
         console.print(tasks_table(described=console.width >= WIDE))
 
 
+_CAPTION = (
+    "Any other Gymnasium id is accepted as it is. With EnvPool (pip install 'revd[envpool]') so is any of its ids, as\n"
+    "envpool/ID, and classic/… and minigrid/… run on it, with the same observations; --engine chooses."
+)
+
+
 def tasks_table(*, described: bool) -> Table:
-    """Every named task, with a line about each if `described`; any other Gymnasium id is accepted as it is."""
-    table = Table(header_style="bold", caption="Any other Gymnasium id is accepted as it is.", caption_justify="left")
+    """Every named task, with a line about each if `described`."""
+    table = Table(header_style="bold", caption=_CAPTION, caption_justify="left")
     for name in ("task", "observations", "actions", "installed"):
         table.add_column(name, no_wrap=name != "installed")
     if described:

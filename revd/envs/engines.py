@@ -3,10 +3,9 @@
 from typing import Literal, get_args
 
 from revd.envs import envpool
-from revd.envs.tasks import Task, require_installed
+from revd.envs.tasks import Engine, Task, require_installed
 from revd.names import unknown_name
 
-Engine = Literal["auto", "gymnasium", "envpool"]
 ChosenEngine = Literal["gymnasium", "envpool"]
 
 #: Suites whose tasks EnvPool has, with the same observations and rewards.

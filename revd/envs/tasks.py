@@ -9,6 +9,8 @@ from typing import Literal
 from revd.names import unknown_name
 
 Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium", "envpool"]
+#: What steps the environments; see `revd.envs.engines`.
+Engine = Literal["auto", "gymnasium", "envpool"]
 Extra = Literal["atari", "bullet", "minigrid", "envpool"]
 
 #: Probability with which the paper's sparse setting hides a reward.

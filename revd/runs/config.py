@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from revd.envs.tasks import Engine
 from revd.names import unknown_name
 from revd.runs.parameters import Parameters
 
@@ -65,6 +66,9 @@ class TrainConfig:
     """Parameters of the reward, such as k=5 alpha=0.3."""
     algo_params: Parameters = field(default_factory=Parameters)
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
+    engine: Engine = "auto"
+    """What steps the environments: gymnasium, or envpool, which is faster and has the classic/… and minigrid/… tasks.
+    With auto, envpool if it is installed. A resumed run keeps its engine."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, … With auto, only networks for images use a GPU."""
     trainer: Trainer = "auto"
@@ -195,6 +199,7 @@ _CHOICES = {
     "network": Network,
     "batch_norm": BatchNorm,
     "trainer": Trainer,
+    "engine": Engine,
 }
 _PATHS = ("output", "init_from")
 #: Fields that have no effect without a bonus, besides `extrinsic_weight` and `reward_params`.
@@ -203,8 +208,8 @@ _DEFAULTS = {entry.name: entry.default for entry in fields(TrainConfig)}
 #: Fields that may differ between the sessions of one run. More steps make a longer run of the same training.
 _SESSION_FIELDS = frozenset(
     {
-        "output", "steps", "device", "trainer", "threads", "emulator_threads", "checkpoint_every", "eval_every",
-        "eval_episodes",
+        "output", "steps", "engine", "device", "trainer", "threads", "emulator_threads", "checkpoint_every",
+        "eval_every", "eval_episodes",
     }
 )  # fmt: skip
 

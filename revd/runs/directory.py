@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import revd
+from revd.envs.tasks import Engine
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
 from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
@@ -127,6 +128,17 @@ class RunDirectory:
             return TrainConfig.from_dict({name: value for name, value in values.items() if name != "resolved"})
         except (ValueError, TypeError, AttributeError, RecursionError, OSError) as error:
             raise ValueError(f"{str(self.config)!r} is damaged or describes no training: {error}") from error
+
+    def engine_of(self, config: TrainConfig) -> Engine:
+        """The engine that a session with this config uses: with "auto", that of the earlier sessions.
+
+        Runs from before there was a choice were stepped by Gymnasium.
+        """
+        if config.engine != "auto" or not self.config.exists():
+            return config.engine
+        resolved = json.loads(self.config.read_text()).get("resolved", {})
+        engine: Engine = "envpool" if resolved.get("engine") == "envpool" else "gymnasium"
+        return engine
 
     def is_finished(self, steps: int) -> bool:
         """Whether the run has finished, with at least `steps` steps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from revd.envs.engines import choose_engine
 from revd.envs.make import register
 from revd.envs.tasks import find_task
 from revd.rewards import check_parameters, make_reward
@@ -67,7 +69,8 @@ def train_in(run: RunDirectory, config: TrainConfig, *, report: Report | None = 
     The directory is checked again once it is locked. Sets torch's number of threads for the whole process.
     """
     torch.set_num_threads(config.torch_threads)
-    with closing(prepare(config)) as training:
+    settings = replace(config, engine=run.engine_of(config))
+    with closing(prepare(settings)) as training:
         if config.init_from is not None and run.checkpoints.newest_steps is None:
             training.start_from(
                 read_source(config.init_from, trust=trust), value=config.init_value, optimizer=config.init_optimizer
@@ -76,7 +79,7 @@ def train_in(run: RunDirectory, config: TrainConfig, *, report: Report | None = 
             with run.locked() as lease:
                 run.check(config)
                 if not run.is_finished(config.steps):
-                    _train_locked(config, training, run, lease, report)
+                    _train_locked(config, training, run, lease, report, resolve(settings, training))
         except (TrainingFault, OSError) as error:
             if isinstance(error, OSError) and not is_full_disk(error):
                 raise
@@ -84,10 +87,15 @@ def train_in(run: RunDirectory, config: TrainConfig, *, report: Report | None = 
 
 
 def _train_locked(
-    config: TrainConfig, training: Training, run: RunDirectory, lease: Lease, report: Report | None
+    config: TrainConfig,
+    training: Training,
+    run: RunDirectory,
+    lease: Lease,
+    report: Report | None,
+    resolved: Mapping[str, Any],
 ) -> None:
     _restore_newest(training, run, lease)
-    run.start(config, resolved=resolve(config, training), steps=training.steps)
+    run.start(config, resolved=resolved, steps=training.steps)
     writer = RunWriter(config, run, lease, report, training)
     try:
         with writer.open_logs(training.steps) as logs:
@@ -139,7 +147,9 @@ def failure_message(error: BaseException, run: RunDirectory) -> str:
 def check_names(config: TrainConfig) -> None:
     """Raise a ValueError for an unknown algorithm, task or reward, before anything is built."""
     algorithm_class(config.algo)
-    register(find_task(config.task))
+    task = find_task(config.task)
+    if choose_engine(task, config.engine) == "gymnasium":
+        register(task)
     if config.reward != NO_REWARD:
         check_parameters(config.reward, {})
 
@@ -175,6 +185,7 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
     reward = training.intrinsic.reward if training.intrinsic is not None else None
     return {
         "method": config.method,
+        "engine": choose_engine(find_task(config.task), config.engine),
         "device": str(training.model.device),
         "algorithm": type(training.model).__name__,
         "torch_threads": config.torch_threads,
@@ -209,7 +220,12 @@ def one_line(error: BaseException) -> str:
 
 def env_settings(config: TrainConfig) -> dict[str, Any]:
     """Arguments of `make_vec_env` that training and evaluation share."""
-    return {"task": config.task, "normalize": config.normalize, "gamma": config.algo_params.get("gamma", 0.99)}
+    return {
+        "task": config.task,
+        "engine": config.engine,
+        "normalize": config.normalize,
+        "gamma": config.algo_params.get("gamma", 0.99),
+    }
 
 
 def _emulator_threads(config: TrainConfig) -> int:

@@ -9,10 +9,10 @@ from gymnasium import spaces
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
-from revd.envs.engines import Engine, choose_engine
+from revd.envs.engines import choose_engine
 from revd.envs.make import make_env, register
 from revd.envs.sparse import SparseReward, check_probability
-from revd.envs.tasks import Task, find_task
+from revd.envs.tasks import Engine, Task, find_task
 from revd.names import unknown_name
 from revd.training.checked_vec_env import CheckedVecEnv
 from revd.training.env_checks import CheckedEnv

@@ -27,6 +27,7 @@ FULL = TrainConfig(
     normalize_bonus="rms",
     reward_params=Parameters(k=5, log=False, boundary="episode", name="5"),
     algo_params=Parameters(policy_kwargs={"net_arch": [8]}, learning_rate=3e-4),
+    engine="gymnasium",
     device="cpu",
     checkpoint_every=11,
     eval_every=13,

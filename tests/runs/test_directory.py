@@ -63,8 +63,8 @@ def test_another_training_is_refused(run):
 
 #: May differ between two sessions of one run. Whoever adds a field to the config decides whether it belongs here.
 HOW_IT_RUNS = (
-    "output", "steps", "device", "trainer", "threads", "emulator_threads", "checkpoint_every", "eval_every",
-    "eval_episodes",
+    "output", "steps", "engine", "device", "trainer", "threads", "emulator_threads", "checkpoint_every",
+    "eval_every", "eval_episodes",
 )  # fmt: skip
 #: Where the default does not go with the rest of `FULL`, and for what has none.
 OTHER = {"task": "CartPole-v1", "init_from": Path("a third/run")}
