@@ -91,23 +91,39 @@ class IntrinsicRewardCallback(BaseCallback):
 
     @property
     def weight(self) -> float:
-        """lambda_0."""
+        """lambda_0; it and the next three may be changed between rollouts."""
         return self.weighting.schedule.weight
+
+    @weight.setter
+    def weight(self, value: float) -> None:
+        self.weighting.schedule.weight = value
 
     @property
     def decay(self) -> float:
         """Kappa."""
         return self.weighting.schedule.decay
 
+    @decay.setter
+    def decay(self, value: float) -> None:
+        self.weighting.schedule.decay = value
+
     @property
     def decay_per(self) -> DecayPer:
         """What l counts."""
         return self.weighting.schedule.decay_per
 
+    @decay_per.setter
+    def decay_per(self, value: DecayPer) -> None:
+        self.weighting.schedule.decay_per = value
+
     @property
     def extrinsic_weight(self) -> float:
         """Factor of the task's own reward."""
         return self.weighting.extrinsic_weight
+
+    @extrinsic_weight.setter
+    def extrinsic_weight(self, value: float) -> None:
+        self.weighting.extrinsic_weight = value
 
     @property
     def rollouts(self) -> int:

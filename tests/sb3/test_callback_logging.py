@@ -34,6 +34,19 @@ def test_the_weight_decays_per_rollout(decay: float) -> None:
         np.testing.assert_array_equal(rewards, np.float32(expected))
 
 
+def test_the_schedule_may_be_changed_between_rollouts() -> None:
+    env = counting_envs(2, reward=lambda number: 1.0)
+    callback = scripted_callback(env, np.ones((6, 2)), weight=0.3, decay=0.0)
+    watch = LatestOfEachRollout(callback)
+    model = trained([callback, watch], env=env, rollouts=1)
+    callback.weight, callback.decay, callback.extrinsic_weight = 0.8, 0.5, 2.0
+    model.learn(6 * 2, callback=[callback, watch], reset_num_timesteps=False)
+    assert [latest["weight"] for latest in watch.latest] == pytest.approx([0.3, 0.8 * 0.25])
+    np.testing.assert_allclose(watch.rewards[-1], 2.2, rtol=1e-6)
+    callback.decay_per = "step"
+    assert callback.weighting.schedule.decay_per == "step"
+
+
 def test_the_weight_decays_per_step() -> None:
     """Row i of a rollout is step (steps before) + (i + 1) n_envs."""
     env = counting_envs(2, reward=lambda number: 0.0)
