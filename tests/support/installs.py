@@ -16,18 +16,22 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
-# Finders that do not find what is hidden, so that errors are those of a machine without it.
+# Finders that do not find what is hidden, neither modules nor, for who asks for versions, distributions.
 _HIDING = """
-import json, sys
+import json, re, sys
 
 class Hiding:
-    hidden = frozenset(json.loads(sys.argv.pop(1)))
+    hidden, distributions = map(frozenset, json.loads(sys.argv.pop(1)))
 
     def __init__(self, finder):
         self.finder = finder
 
     def find_spec(self, name, path=None, target=None):
         return None if name.partition(".")[0] in self.hidden else self.finder.find_spec(name, path, target)
+
+    def find_distributions(self, *context):
+        found = self.finder.find_distributions(*context) if hasattr(self.finder, "find_distributions") else ()
+        return [one for one in found if re.sub("[-_.]+", "-", one.name).lower() not in self.distributions]
 
     def __getattr__(self, name):
         return getattr(self.finder, name)
@@ -38,8 +42,9 @@ sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
 
 def run_with_extras(program: str, *extras: str) -> subprocess.CompletedProcess[str]:
     """Run a program where nothing can be imported that `pip install ".[extras]"` does not bring."""
-    hidden = importable() - brought_by(*extras)
-    command = [sys.executable, "-c", _HIDING + program, json.dumps(sorted(hidden))]
+    owners = {canonicalize_name(owner) for found in packages_distributions().values() for owner in found}
+    hidden = (importable() - brought_by(*extras), owners - distributions(*extras) - {"revd"})
+    command = [sys.executable, "-c", _HIDING + program, json.dumps([sorted(names) for names in hidden])]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
