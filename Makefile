@@ -1,4 +1,4 @@
-# Every target installs what it needs into .venv, once.
+# Each target installs what it needs into .venv, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -8,13 +8,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
-	@echo "make test    the tests, with line coverage"
-	@echo "make fuzz    tens of thousands of random arguments; only documented errors may come out"
-	@echo "make faults  kill trainings and suites 210 times, say the same commands again, count what came of it"
-	@echo "make soak    two million steps in a cheap environment: is memory flat?"
-	@echo "make bench   the speed of the neighbour search and the encoder, against what one would use instead"
-	@echo "make check   ruff (lint and format), mypy --strict, imports, the picture of the packages, the install's resolution"
-	@echo "make format  let ruff rewrite what it can"
+	@echo "make test    the tests, with branch coverage"
+	@echo "make fuzz    tens of thousands of random arguments; only documented errors may be raised"
+	@echo "make faults  kill trainings and suites 210 times, resume them, and count what was lost"
+	@echo "make soak    two million steps in a cheap environment, to see whether memory grows"
+	@echo "make bench   the speed of the neighbour search and the encoder against alternatives"
+	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
+	@echo "make format  fix and format with ruff"
 	@echo "make clean   remove .venv and caches (never runs/)"
 
 .venv/bin/python:
@@ -28,7 +28,7 @@ help:
 	$(PIP) -e ".[dev]"
 	@touch $@ .venv/.demo
 
-# Without an answer from the index nothing is resolved, there is no stamp, and the next `make check` tries again.
+# Without an answer from the index there is no stamp, and the next `make check` tries again.
 .venv/.resolved: pyproject.toml constraints.txt tools/check_install.py | .venv/bin/python
 	$(BIN)/python tools/check_install.py --stamp $@
 

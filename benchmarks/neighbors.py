@@ -16,8 +16,7 @@ from measure import interleaved, machine, markdown_table, parse_options, peak_ex
 from torch import Tensor
 
 import revd
-from revd.functional.search import torch_search
-from revd.functional.search.reference_set import Target
+from revd.functional.search import ReferenceSet, torch_search
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
 Form: TypeAlias = Callable[[Tensor, Tensor], Pair]
@@ -148,7 +147,7 @@ def ours(x: Tensor, y: Tensor) -> Pair:
 
 
 def without_triton(x: Tensor, y: Tensor) -> Pair:
-    own, previous = torch_search.nearest(x, [Target(x, within=True), Target(y)], K)
+    own, previous = torch_search.nearest_distances(x, [ReferenceSet(x, same_points=True), ReferenceSet(y)], K)
     return own, previous
 
 

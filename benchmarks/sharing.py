@@ -18,10 +18,10 @@ import torch
 from measure import machine, markdown_table
 
 from revd.runs.config import TrainConfig
-from revd.runs.cpu_threads import available_cores, with_cores
+from revd.runs.cpu_threads import available_cores, with_emulator_threads
+from revd.runs.presets import preset_config
 from revd.storage.run_files import PROGRESS
-from revd.suites.grids import preset_config
-from revd.suites.scheduler import launch
+from revd.suites.scheduler import train_all
 
 WARM_UP_ROLLOUTS = 4
 PHASES = ("environment", "acting", "bonus", "update")
@@ -65,8 +65,8 @@ def train(arguments: argparse.Namespace, jobs: int, output: Path, *, sb3: bool) 
         for seed in range(jobs)
     ]
     steps = arguments.rollouts * configs[0].n_envs * configs[0].algo_params["n_steps"]
-    configs = [with_cores(_shortened(config, steps), available_cores() // jobs) for config in configs]
-    for run in launch(configs, jobs=jobs, watch=lambda _: None):
+    configs = [with_emulator_threads(_shortened(config, steps), available_cores() // jobs) for config in configs]
+    for run in train_all(configs, jobs=jobs, watch=lambda _: None):
         if run.status.state != "finished":
             raise SystemExit(f"{run.config.directory}: {run.status.state}: {run.status.error}")
     return configs

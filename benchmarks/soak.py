@@ -24,7 +24,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from revd.arrays import Array
 from revd.sb3 import IntrinsicRewardCallback
-from revd.training.env_checks import CheckedVecEnv
+from revd.training.checked_vec_env import CheckedVecEnv
 
 ALLOWED = 0.05
 LENGTHS = (20, 1_500)

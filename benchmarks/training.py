@@ -22,7 +22,7 @@ from measure import machine, markdown_table
 from stable_baselines3 import A2C, PPO
 
 from revd.envs.tasks import find_task
-from revd.runs.presets import ALGORITHMS, REWARDS, SUITES
+from revd.runs.presets import PAPER_ALGORITHMS, PAPER_REWARDS, PAPER_TRAINING
 from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
 from revd.training.policies import paper_policy, policy_class
 from revd.training.vec_env import make_vec_env
@@ -75,24 +75,24 @@ class Training:
 
     def __init__(self, kind: Any, arguments: argparse.Namespace, reward: str, **options: Any) -> None:
         suite = find_task(arguments.task).suite
-        normalize = SUITES[suite]["normalize"] if suite in SUITES else "none"
+        normalize = PAPER_TRAINING[suite]["normalize"] if suite in PAPER_TRAINING else "none"
         env = make_vec_env(
             arguments.task, n_envs=arguments.n_envs, seed=0, normalize=normalize, threads=arguments.threads
         )
         name, parameters = paper_policy(env.observation_space)
-        settings = ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256})
+        settings = PAPER_ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256})
         self._device = torch.device(arguments.device)
         self._model = kind(
             policy_class(name), env, policy_kwargs=parameters, seed=0, device=self._device, **settings, **options
         )
         self._callback = None
         if reward != "none":
-            preset = REWARDS.get((suite, reward), {})
+            preset = PAPER_REWARDS.get((suite, reward), {})
             self._callback = IntrinsicRewardCallback(
                 reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
             )
             self._time(self._callback, "_on_rollout_end", "bonus")
-        for method in ("step", "receive", "outcome"):
+        for method in ("step", "receive", "step_results"):
             if hasattr(env, method):
                 self._time(env, method, "environment", waits=False)
         self._time(self._model, "train", "update")

@@ -31,13 +31,13 @@ _HOMES = {
     "revd.rewards": ("RE3", "REVD", "RIDE", "IntrinsicReward", "make_reward"),
     "revd.rollout": ("Rollout",),
 }
-#: Packages that `import revd` offers as attributes; they load a framework, so `from revd import *` leaves them out.
+#: Packages that are attributes of `revd`. They load a framework, so `from revd import *` excludes them.
 _PACKAGES = ("rllib", "sb3")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on its first use, so that `revd --help` need not wait for torch."""
+    """Load a public name on its first use, so that `revd --help` does not load torch."""
     if name in _PACKAGES:
         return import_module(f"revd.{name}")
     if name not in _HOME_OF:

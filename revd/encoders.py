@@ -1,8 +1,8 @@
 """Random encoders: the paper's CNN for images, its MLP for everything else, one per key for Dict spaces.
 
-An encoder's output depends on its seed, its weights and the observation, never on the batch it comes in: BatchNorm
-stays in eval mode whatever the training loop does. On the CPU this holds to the last bit; on a GPU equal observations
-of one batch are equal, those of batches of different size to rounding.
+An encoder's output depends on its seed, its weights and the observation, never on the rest of the batch: BatchNorm
+always stays in eval mode. On a CPU this holds to the last bit. On a GPU equal observations of one batch have equal
+embeddings; between batches of different size, embeddings differ by rounding.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from revd.rollout import Observations
     from revd.spaces import Space
 
-#: Vectors encoded at once, on a CPU and on a GPU, where many small kernels cost more than a large one.
-VECTORS = (512, 16_384)
-#: Numbers in the largest tensor that a chunk of images needs, likewise. Blocks above 32 MiB glibc gives back at once,
-#: and the page faults of the next ones would take nearly as long as the convolutions.
-PIXELS = (2**22, 2**27)
-#: Batches are filled up to a multiple of this: matrix kernels treat the rows at a ragged edge differently, so that
-#: equal observations would differ in their last bits.
-ROWS = 8
+#: Vectors encoded at once, on a CPU and on a GPU, where many small kernels cost more than a large one does.
+VECTORS_PER_CHUNK = (512, 16_384)
+#: Numbers in the largest tensor of a chunk of images, on a CPU and on a GPU. glibc returns blocks above 32 MiB to the
+#: system at once, and page faults in new ones would take nearly as long as the convolutions.
+NUMBERS_PER_CHUNK = (2**22, 2**27)
+#: Batches are padded to a multiple of this. Matrix kernels treat the rows of an incomplete block differently, so that
+#: embeddings of equal observations would differ in their last bits.
+ROW_MULTIPLE = 8
 
 
 class Encoder(nn.Module, ABC):
@@ -44,12 +44,12 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def warm_up(self, observations: Observations) -> None:
-        """Add observations to the statistics of the normalisation, unless they are frozen already."""
+        """Add observations to the statistics of the normalisation, unless these are frozen."""
 
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether the statistics are frozen, so that embeddings can be compared from now on."""
+        """Whether the statistics are frozen, so that embeddings can be compared."""
 
     def train(self, mode: bool = True) -> Encoder:
         """Stay in eval mode: BatchNorm must not depend on the batch."""
@@ -65,15 +65,15 @@ def make_encoder(
     warmup: int = 1_000,
     trainable: bool = False,
 ) -> Encoder:
-    """Build the encoder that fits `space`, its weights drawn from `seed` alone.
+    """Build the encoder for a space, with weights that depend only on `seed`.
 
     Args:
         space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict of these.
         embedding_size: Size of the embedding; of each key's embedding for Dict spaces.
-        seed: Seed of the weights; torch's global generator is not touched.
+        seed: Seed of the weights; torch's global generator is not used.
         normalize: Normalise observations to zero mean and unit variance before encoding them.
-        warmup: Observations from which the statistics are taken before they are frozen.
-        trainable: Leave the parameters trainable (RIDE's inverse model trains them); frozen otherwise.
+        warmup: Observations from which the statistics are computed before they are frozen.
+        trainable: Whether the parameters can be trained, as RIDE does; frozen otherwise.
     """
     if embedding_size < 1:
         raise ValueError(f"embedding_size must be at least 1, got {embedding_size}")
@@ -96,7 +96,7 @@ class SpaceEncoder(Encoder):
 
     @property
     def ready(self) -> bool:
-        """Whether the normalisation's statistics are frozen (always, without normalisation)."""
+        """Whether the normalisation's statistics are frozen; always True without normalisation."""
         return self.normalizer is None or self.normalizer.ready
 
     def warm_up(self, observations: Observations) -> None:
@@ -108,26 +108,26 @@ class SpaceEncoder(Encoder):
 
     def forward(self, observations: Observations) -> Tensor:
         """Embed (n, *shape), a chunk at a time."""
-        # Where nobody asks for gradients. Tensors made in inference mode could neither be saved for a backward pass nor
-        # be changed in place once they are a memory's buffers: what leaves it is an ordinary one, made by `cat`.
+        # Inference mode is faster where no gradient is needed. Its tensors can neither be saved for a backward pass nor
+        # be changed in place as a memory's buffers, so `cat` outside it makes an ordinary tensor.
         with torch.inference_mode(not torch.is_grad_enabled()):
             embed = self._embedding()
             chunks = self._chunks(torch.as_tensor(observations))
-            parts = [embed(_filled(chunk))[: len(chunk)] for chunk in chunks]
+            parts = [embed(_pad_rows(chunk))[: len(chunk)] for chunk in chunks]
         return torch.cat(parts)
 
     def _chunks(self, observations: Tensor) -> Iterator[Tensor]:
-        """Parts of the observations, moved to the encoder's device one by one if they are elsewhere."""
+        """Split the observations into chunks and move each to the encoder's device."""
         device = next(self.network.parameters()).device
         for chunk in observations.split(self._chunk_size(on_gpu=device.type != "cpu")):
             yield chunk.to(device)
 
     @abstractmethod
     def _chunk_size(self, *, on_gpu: bool) -> int:
-        """Observations encoded at once, which bounds the memory."""
+        """How many observations are encoded at once, which limits memory."""
 
     def _embedding(self) -> Callable[[Tensor], Tensor]:
-        """The function that embeds a chunk, with the weights of now."""
+        """The function that embeds a chunk with the present weights."""
         return lambda observations: self.network(self._inputs(observations))
 
     def _inputs(self, observations: Tensor) -> Tensor:
@@ -136,18 +136,18 @@ class SpaceEncoder(Encoder):
 
     @abstractmethod
     def _features(self, observations: Tensor) -> Tensor:
-        """What the normalisation sees, as float32."""
+        """The inputs of the normalisation, as float32."""
 
 
 class VectorEncoder(SpaceEncoder):
-    """Encodes everything but images by the paper's MLP."""
+    """Encodes all spaces but images by the paper's MLP."""
 
     def __init__(self, space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> None:
         size = feature_size(space)
         super().__init__(space, dense_network(size, embedding_size, generator), _normalizer((size,), warmup))
 
     def _chunk_size(self, *, on_gpu: bool) -> int:
-        return VECTORS[on_gpu]
+        return VECTORS_PER_CHUNK[on_gpu]
 
     def _features(self, observations: Tensor) -> Tensor:
         return features(self.space, observations)
@@ -156,9 +156,9 @@ class VectorEncoder(SpaceEncoder):
 class ImageEncoder(SpaceEncoder):
     """Encodes uint8 images by the paper's CNN.
 
-    The BatchNorm layers and the division of the pixels by 255 are multiplied into the weights of the convolutions, so
-    that no pass over the pixels or the feature maps is spent on them. The products are a few ten thousand numbers, made
-    anew for each call: they follow whatever is loaded, moved or trained, and gradients flow through them.
+    The BatchNorm layers and the division of the pixels by 255 are multiplied into the weights of the convolutions,
+    which saves passes over the pixels and the feature maps. Each call computes these products again, a few ten thousand
+    numbers. So they follow loading, moving and training, and gradients flow through them.
     """
 
     def __init__(
@@ -167,15 +167,15 @@ class ImageEncoder(SpaceEncoder):
         shape = _channels_first(space, channel_axis)
         super().__init__(space, conv_network(shape, embedding_size, generator), _normalizer(shape, warmup))
         self.channel_axis = channel_axis
-        # Channels first, oneDNN rewrites what each layer makes, 2 / channels of the pixels and less; channels last, the
-        # pixels themselves have to be turned over, unless they come so (benchmarks/encoder.py).
-        turn = channel_axis == 2 or shape[0] < 4
-        self.memory_format = torch.channels_last if turn else torch.contiguous_format
-        # The first layer makes 32 channels of a sixteenth of the area: as many numbers as two channels of pixels.
+        # With channels first, oneDNN reorders the output of each layer, at most 2 / channels as many numbers as pixels.
+        # With channels last, the pixels must be reordered unless they have this layout (benchmarks/encoder.py).
+        use_channels_last = channel_axis == 2 or shape[0] < 4
+        self.memory_format = torch.channels_last if use_channels_last else torch.contiguous_format
+        # The first layer's output has 32 channels of 1/16 of the area: as many numbers as two channels of pixels.
         self.largest_size = max(shape[0], 2) * shape[1] * shape[2]
 
     def _chunk_size(self, *, on_gpu: bool) -> int:
-        return max(PIXELS[on_gpu] // self.largest_size // ROWS, 1) * ROWS
+        return max(NUMBERS_PER_CHUNK[on_gpu] // self.largest_size // ROW_MULTIPLE, 1) * ROW_MULTIPLE
 
     def _embedding(self) -> Callable[[Tensor], Tensor]:
         layers = list(self.network)
@@ -187,8 +187,8 @@ class ImageEncoder(SpaceEncoder):
         return partial(self._embed, convolutions, self.network[9:])
 
     def _embed(self, convolutions: list[Convolution], head: nn.Module, observations: Tensor) -> Tensor:
-        # The only reference to the pixels, so that they are gone after the first layer: glibc keeps free memory for
-        # the next chunk up to twice its largest block.
+        # There is no other reference to the pixels, so that they are freed after the first layer. glibc keeps freed
+        # memory for the next chunk, up to twice its largest block.
         images = self._inputs(observations)
         for convolution in convolutions:
             images = convolve(images, convolution).relu_()
@@ -196,14 +196,14 @@ class ImageEncoder(SpaceEncoder):
         return embeddings
 
     def _inputs(self, observations: Tensor) -> Tensor:
-        # The normalisation differs from pixel to pixel, which no weight can take over.
+        # The normalisation differs from pixel to pixel, so the weights cannot include it.
         return self._pixels(observations) if self.normalizer is None else super()._inputs(observations)
 
     def _features(self, observations: Tensor) -> Tensor:
         return scale_pixels(self.space, self._pixels(observations))
 
     def _pixels(self, observations: Tensor) -> Tensor:
-        """Images as float32, (n, channels, height, width), by one copy."""
+        """Convert images to float32, (n, channels, height, width), by one copy."""
         if self.channel_axis == 2:
             observations = observations.permute(0, 3, 1, 2)
         return observations.to(torch.float32, memory_format=self.memory_format)
@@ -215,7 +215,7 @@ class DictEncoder(Encoder):
     def __init__(self, encoders: dict[str, Encoder]) -> None:
         super().__init__()
         self.keys = tuple(encoders)
-        # A list, not a ModuleDict: module names may not hold dots, observation keys may.
+        # A list, not a ModuleDict, since keys of observations may contain dots and names of modules may not.
         self.encoders = nn.ModuleList(encoders.values())
         self.embedding_size = sum(encoder.embedding_size for encoder in encoders.values())
 
@@ -240,9 +240,10 @@ class DictEncoder(Encoder):
 
 
 class FrozenNormalizer(nn.Module):
-    """Zero mean, unit variance, with statistics of the first `warmup` observations or more, frozen from then on.
+    """Normalises to zero mean and unit variance, with statistics of at least `warmup` first observations.
 
-    Statistics that kept moving would shift all embeddings between two episodes, and be paid as novelty.
+    The statistics are then frozen. Otherwise all embeddings would shift between episodes, which would be paid as
+    novelty.
     """
 
     def __init__(self, shape: tuple[int, ...], warmup: int) -> None:
@@ -256,7 +257,7 @@ class FrozenNormalizer(nn.Module):
         return int(self.moments.count) >= self.warmup
 
     def forward(self, values: Tensor) -> Tensor:
-        """Normalise; a feature that did not vary in the warm-up is only centred."""
+        """Normalise values; a feature that did not vary in the warm-up is only centred."""
         std = self.moments.std
         scale = torch.where(std > 1e-6, std, 1.0)
         return (values - self.moments.mean.to(values.dtype)) / scale.to(values.dtype)
@@ -276,9 +277,9 @@ def _normalizer(shape: tuple[int, ...], warmup: int) -> FrozenNormalizer | None:
     return FrozenNormalizer(shape, warmup) if warmup > 0 else None
 
 
-def _filled(observations: Tensor) -> Tensor:
-    """A batch of a multiple of `ROWS` observations, its first one repeated at the end; itself if it is one already."""
-    missing = -len(observations) % ROWS
+def _pad_rows(observations: Tensor) -> Tensor:
+    """Pad a batch to a multiple of `ROW_MULTIPLE` by repeating its first observation."""
+    missing = -len(observations) % ROW_MULTIPLE
     if missing == 0:
         return observations
     return torch.cat([observations, observations[:1].expand(missing, *observations.shape[1:])])

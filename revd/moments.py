@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class RunningMoments(nn.Module):
-    """Mean and standard deviation of everything seen so far, in float64."""
+    """Mean and standard deviation of all values so far, in float64."""
 
     mean: Tensor
     square_sum: Tensor

@@ -1,11 +1,11 @@
-"""One wording for misspelt names, shared by everything that looks something up by name."""
+"""The error message for unknown names, shared by all lookups by name."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str], *, listed: int = 20) -> str:
-    """An error message with what was asked for, the nearest valid names, and all of them if they are few."""
+    """Make an error message with the unknown name, the nearest valid ones, and all of them if they are few."""
     known = sorted(set(valid))
     spelt = {candidate.lower(): candidate for candidate in known}
     nearest = get_close_matches(name.lower(), spelt, n=3)

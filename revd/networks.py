@@ -1,4 +1,4 @@
-"""Random networks: the paper's CNN and MLP, a dynamics model, and convolutions with what can be folded into them."""
+"""Random networks: the paper's CNN and MLP, a dynamics model, and convolutions with a folded BatchNorm."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def two_layer_network(inputs: int, outputs: int, generator: torch.Generator) -> 
 
 
 class Convolution(NamedTuple):
-    """The numbers of a convolution."""
+    """Weight, bias and stride of a convolution."""
 
     weight: Tensor
     bias: Tensor
@@ -69,8 +69,8 @@ def folded(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> Convolution:
 def convolve(images: Tensor, convolution: Convolution) -> Tensor:
     """`conv2d` in float32, on every device.
 
-    On CUDA torch's default is TF32, which keeps 10 bits of the mantissa, and cuDNN may be set to choose its algorithm
-    by a race. `conv2d` takes both from global flags that cannot be restored unseen, the function below it by argument.
+    On CUDA torch's default is TF32, with 10 bits of mantissa, and cuDNN may choose its algorithm by timing. `conv2d`
+    reads both settings from global flags. The function below it takes them as arguments, so no flag must be changed.
     """
     return torch._convolution(
         images,

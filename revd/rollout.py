@@ -1,4 +1,4 @@
-"""The typed, time-major batch of experience that every reward reads."""
+"""The time-major batch of experience that every reward reads."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 ArrayLike: TypeAlias = "np.ndarray[Any, Any] | Tensor"
 Observations: TypeAlias = "Tensor | dict[str, Tensor]"
 
-#: What whoever misses successors can do.
-WITH_SUCCESSORS = "give them to Rollout, or, where it is made for you, set uses_successors = True on your reward"
+#: What to do when `next_observations` is missing.
+HOW_TO_GIVE_SUCCESSORS = "pass them to Rollout or, if an adapter makes it, set uses_successors = True on your reward"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rollout:
-    """One rollout of `n_envs` environments stepped `n_steps` times. Arrays are taken as tensors without a copy.
+    """One rollout of `n_envs` environments stepped `n_steps` times. Arrays become tensors without a copy.
 
     Attributes:
-        observations: What the policy acted on, (n_steps, n_envs, *obs_shape), or a dict of such.
+        observations: Inputs of the policy, (n_steps, n_envs, *obs_shape), or a dict of them.
         actions: (n_steps, n_envs, *action_shape).
         next_observations: True successors, shaped as `observations`: the terminal observation at an episode's end,
-            never the one after the reset. None for rewards that do not look at them (`uses_successors`).
+            never the one after the reset. None for rewards that do not read them (`uses_successors`).
         dones: (n_steps, n_envs), the transition ended its episode (terminated or truncated).
-        lengths: (n_envs,), on the host, valid steps per column for frameworks with ragged episodes; None means all.
+        lengths: (n_envs,), on the host, valid steps per column for frameworks with ragged episodes; None if all are.
     """
 
     observations: Observations
@@ -79,22 +79,22 @@ class Rollout:
 
     @property
     def successors(self) -> Observations:
-        """`next_observations`, for whoever looks at them.
+        """`next_observations`, or an error if there are none.
 
         Raises:
             ValueError: The rollout has none.
         """
         if self.next_observations is None:
-            raise ValueError(f"the rollout has no next_observations; {WITH_SUCCESSORS}")
+            raise ValueError(f"the rollout has no next_observations; {HOW_TO_GIVE_SUCCESSORS}")
         return self.next_observations
 
     @property
     def valid(self) -> Tensor:
-        """(n_steps, n_envs) bool: the steps that `lengths` admits."""
+        """(n_steps, n_envs) bool: the steps within `lengths`."""
         return self.valid_on(self.dones.device)
 
     def valid_on(self, device: torch.device) -> Tensor:
-        """`valid` on a device, to which nothing is moved where `lengths` is None."""
+        """`valid` on a device, without a copy if `lengths` is None."""
         if self.lengths is None:
             return torch.ones(self.dones.shape, dtype=torch.bool, device=device)
         steps = torch.arange(self.n_steps, device="cpu")
@@ -102,17 +102,17 @@ class Rollout:
 
     @property
     def n_valid(self) -> int:
-        """How many steps `lengths` admits."""
+        """The number of steps within `lengths`."""
         return self.dones.numel() if self.lengths is None else int(self.lengths.sum())
 
     def steps(self, values: Observations) -> Observations:
-        """The valid steps of one of the fields, (n, …), in order of time; a view of it where `lengths` is None."""
+        """The valid steps of one of the fields, (n, …), in order of time; a view if `lengths` is None."""
         if self.lengths is None:
             return map_observations(lambda tensor: tensor.flatten(0, 1), values)
         return map_observations(lambda tensor: tensor[self.valid.to(tensor.device)], values)
 
     def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:
-        """Raise a ValueError unless shapes fit the spaces and every valid step holds values that they admit."""
+        """Raise a ValueError unless shapes and the values of every valid step fit the spaces."""
         if self.n_envs != n_envs:
             raise ValueError(f"the rollout has {self.n_envs} environments, the reward was made for n_envs={n_envs}")
         self._check_values("observations", self.observations, observation_space)
@@ -151,11 +151,11 @@ class Rollout:
             expected = (self.n_steps, self.n_envs, *(space.shape or ()))
             raise ValueError(f"{name} must have shape {expected} for {space}, got {tuple(values.shape)}")
         if values.is_floating_point():
-            # Also false for NaN, by half as many passes as `isfinite`.
+            # False for NaN too, in half as many passes as `isfinite`.
             self._check_steps(name, values.to(torch.float32).abs() < torch.inf, "a NaN or infinite value")
         bounds = discrete_bounds(space)
         if bounds is not None:
-            self._check_steps(name, _inside(values, *bounds), f"a value outside {space}")
+            self._check_steps(name, _whole_and_inside(values, *bounds), f"a value outside {space}")
 
     def _check_steps(self, name: str, good: Tensor, what: str) -> None:
         good = good.reshape(self.n_steps, self.n_envs, -1).all(dim=-1)
@@ -170,11 +170,11 @@ class Rollout:
             )
 
 
-def _inside(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Which values are whole numbers from low to high."""
-    # Single numbers may stay on the host: kernels take them as arguments.
+def _whole_and_inside(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Whether each value is a whole number from low to high."""
+    # Single numbers may stay on the host, since kernels take them as arguments.
     low, high = (bound.to(values.device) if bound.ndim else bound for bound in (low, high))
-    # In 64 bits: a bound that does not fit the values' own type would wrap around.
+    # In 64 bits, since a bound that does not fit the type of the values would wrap around.
     wide = values.double() if values.is_floating_point() else values.long()
     inside = (wide >= low) & (wide <= high)
     return inside & (wide == wide.trunc()) if wide.is_floating_point() else inside
@@ -196,7 +196,7 @@ def _named_tensors(name: str, values: Observations | None) -> Iterator[tuple[str
 
 
 def is_finite(observation: Any) -> bool:
-    """Whether an observation, an array or a dict of them, is finite in float32, in which all is computed."""
+    """Whether an observation, an array or a dict of them, is finite in float32."""
     if isinstance(observation, Mapping):
         return all(map(is_finite, observation.values()))
     values = np.asarray(observation)
@@ -217,33 +217,33 @@ def _lengths(values: ArrayLike) -> Tensor:
     return lengths.long().cpu()
 
 
-#: Types of which torch can do little more than store them, and what to take instead.
+#: Types that torch can store but hardly compute with, and their replacements.
 WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 
 
 def _tensor(name: str, values: ArrayLike) -> Tensor:
-    """A tensor over the same memory; arrays that torch cannot share (read-only, reversed, …) are copied.
+    """Make a tensor over the same memory, or a copy if torch cannot share it (read-only, reversed, …).
 
     Raises:
-        TypeError: It is no array of real numbers.
+        TypeError: It is not an array of real numbers.
     """
     if isinstance(values, np.ndarray):
-        values = _shareable(values)
+        values = _as_shareable(values)
     try:
         tensor = torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise TypeError(f"{name} must be an array or a tensor of numbers, got {_kind(values)}: {error}") from error
+        raise TypeError(f"{name} must be an array or a tensor of numbers, got {_type_name(values)}: {error}") from error
     if tensor.is_complex() or tensor.layout != torch.strided or tensor.is_quantized:
-        raise TypeError(f"{name} must be a dense array or tensor of real numbers, got {_kind(values)}")
+        raise TypeError(f"{name} must be a dense array or tensor of real numbers, got {_type_name(values)}")
     return tensor.to(WIDER.get(tensor.dtype, tensor.dtype))
 
 
-def _shareable(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_shareable(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if not values.dtype.isnative:
         return values.astype(values.dtype.newbyteorder("="))
     return values.copy() if not values.flags.writeable or min(values.strides, default=0) < 0 else values
 
 
-def _kind(values: object) -> str:
+def _type_name(values: object) -> str:
     dtype = getattr(values, "dtype", None)
     return type(values).__name__ if dtype is None else f"{type(values).__name__} of {dtype}"

@@ -1,6 +1,6 @@
-"""What the encoders and models need to know about Gymnasium spaces, in one place.
+"""Properties of Gymnasium spaces that encoders and models need.
 
-Gymnasium is imported inside the functions: whoever holds a space has loaded it already, and `import revd` stays light.
+The functions import Gymnasium inside, so that `import revd` does not load it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     Space: TypeAlias = spaces.Space[Any]
 
-#: The smallest image side that survives the paper's three convolutions.
+#: The smallest image side for the paper's three convolutions.
 MIN_IMAGE_SIDE = 36
-#: The most numbers that one element may become; a layer of weights for each of them must fit the memory.
+#: The most features of one element; a layer with weights for each of them must fit into memory.
 LARGEST_FEATURES = 2**24
 
 
 def check_space(space: Space, name: str) -> None:
-    """Raise a ValueError that names what is supported, unless `space` is."""
+    """Raise a ValueError that lists the supported spaces, unless `space` is one."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -105,7 +105,7 @@ def is_binary(space: Space) -> bool:
 
 
 def features(space: Space, values: Tensor) -> Tensor:
-    """Elements of a non-Dict space, (n, *shape), as float32 vectors, (n, feature_size).
+    """Turn elements of a non-Dict space, (n, *shape), into float32 vectors, (n, feature_size).
 
     Discrete parts become one-hot vectors, uint8 values are divided by 255, everything else is flattened.
     """
@@ -125,7 +125,7 @@ def features(space: Space, values: Tensor) -> Tensor:
 
 
 def scale_pixels(space: Space, values: Tensor) -> Tensor:
-    """`values` as float32, divided by 255 where the space is of uint8, whatever type they arrive in."""
+    """Convert values of any type to float32, divided by 255 if the space is of uint8."""
     values = values.to(torch.float32)
     return values / 255 if space.dtype == np.uint8 else values
 

@@ -1,7 +1,7 @@
-"""The paper's worked example: an episode that spreads, one that lingers, and what REVD pays for each.
+"""The paper's worked example: an episode that spreads, one that lingers, and REVD's bonus for each.
 
-The paper shows three trajectories without their coordinates; those here are our own. The states are points of the plane
-and are their own embeddings.
+The paper shows three trajectories without coordinates; those here are our own. The states are points in the plane, and
+they serve as embeddings too.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from revd.arrays import Array
 from revd.functional import discrepancy, episode_distances, renyi_divergence, spread
 
-Array: TypeAlias = NDArray[np.float64]
 Point: TypeAlias = tuple[float, float]
 
 # The paper's constants for this example.
@@ -43,17 +42,17 @@ SPREADING: tuple[Point, ...] = (
     (6, -3),
     (2.5, -2.4),
 )
-#: Centre of the region in which the third episode lingers, and in how many steps it gets there.
+#: Centre of the region where the third episode lingers, and the number of steps to reach it.
 REGION: Point = (1.6, -2.2)
 APPROACH = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredEpisode:
-    """An episode and what REVD pays for it.
+    """An episode and its REVD bonus.
 
     Attributes:
-        name: What the agent does in it.
+        name: What the agent does in the episode.
         states: (n, 2), in order of time.
         unscaled: (n,), [nu_k / (mu_k + eps)]^(1 - alpha) of each state: the bonus without L.
         spread: L.
@@ -73,12 +72,12 @@ class ScoredEpisode:
 
     @property
     def mean_bonus(self) -> float:
-        """What a step of the episode is paid on average."""
+        """The mean bonus of a step."""
         return float(self.bonus.mean())
 
     @property
     def mean_unscaled(self) -> float:
-        """The same without L."""
+        """The mean bonus of a step without L."""
         return float(self.unscaled.mean())
 
 
@@ -92,16 +91,16 @@ class Example:
 
     @property
     def scored(self) -> tuple[ScoredEpisode, ScoredEpisode]:
-        """The two episodes that are compared."""
+        """The two scored episodes."""
         return self.spreading, self.lingering
 
 
 def make_example(*, radius: float, seed: int) -> Example:
-    """Draw the three episodes, all from about the origin, and score the last two against the first.
+    """Draw the three episodes, which start near the origin, and score the last two against the first.
 
     Args:
-        radius: Standard deviation of the states in the region in which the third episode lingers.
-        seed: Of the noise in all three.
+        radius: Standard deviation of the states in the region where the third episode lingers.
+        seed: Seed of the noise in all three.
     """
     if not 0 <= radius < math.inf:
         raise ValueError(f"radius must be a number of at least 0, got {radius}")
@@ -132,19 +131,19 @@ def score_episode(name: str, states: Array, reference: Array) -> ScoredEpisode:
 
 
 def _travel(corners: Sequence[Point], generator: np.random.Generator) -> Array:
-    """Equal strides along a path through the corners, a little off it."""
-    path = _strides(corners, LENGTH)
+    """Equal steps along a path through the corners, with noise."""
+    path = _equal_steps(corners, LENGTH)
     return path + generator.normal(scale=JITTER, size=path.shape)
 
 
 def _linger(radius: float, generator: np.random.Generator) -> Array:
-    """Straight into a region, and to and fro in it until the end."""
-    approach = _strides([(0, 0), REGION], APPROACH + 1)[:-1]
+    """Go straight into a region and stay in it until the end."""
+    approach = _equal_steps([(0, 0), REGION], APPROACH + 1)[:-1]
     return np.concatenate([approach, generator.normal(REGION, radius, size=(LENGTH - APPROACH, 2))])
 
 
-def _strides(corners: Sequence[Point], number: int) -> Array:
-    """So many points at equal distances along the straight lines between the corners, both ends included."""
+def _equal_steps(corners: Sequence[Point], number: int) -> Array:
+    """Points at equal distances along the straight lines between the corners, both ends included."""
     points = np.array(corners, dtype=np.float64)
     lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
     travelled = np.concatenate([[0.0], lengths.cumsum()])

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from revd import encoders
-from revd.encoders import VECTORS, DictEncoder, Encoder, ImageEncoder, SpaceEncoder, make_encoder
+from revd.encoders import VECTORS_PER_CHUNK, DictEncoder, Encoder, ImageEncoder, SpaceEncoder, make_encoder
 
 IMAGE = spaces.Box(0, 255, (3, 84, 84), np.uint8)
 VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)
@@ -192,11 +192,11 @@ def test_an_embedding_does_not_depend_on_its_batch(name: str) -> None:
 
 def test_long_batches_are_encoded_in_chunks() -> None:
     encoder = make_encoder(VECTOR, embedding_size=4)
-    observations = samples(VECTOR, VECTORS[0] + 16)
+    observations = samples(VECTOR, VECTORS_PER_CHUNK[0] + 16)
     sizes: list[int] = []
     layers(encoder)[0].register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
     embeddings = encoder(observations)
-    assert sizes == [VECTORS[0], 16]
+    assert sizes == [VECTORS_PER_CHUNK[0], 16]
     torch.testing.assert_close(embeddings[-16:], encoder(observations[-16:]))
 
 
@@ -430,7 +430,7 @@ def test_frames_are_copied_once_and_a_chunk_at_a_time(name: str, monkeypatch: py
     encoder = image_encoder(FRAMES[name])
     images, _ = pixels_of(FRAMES[name], 64)
     size = images[0].numel()
-    monkeypatch.setattr(encoders, "PIXELS", (16 * encoder.largest_size, 0))
+    monkeypatch.setattr(encoders, "NUMBERS_PER_CHUNK", (16 * encoder.largest_size, 0))
     with Allocated() as allocated:
         encoder(images)
     assert not [tensor for tensor in allocated.tensors if tensor.dtype == torch.uint8]
@@ -443,7 +443,7 @@ def test_chunks_fit_what_malloc_keeps_and_a_gpu_takes_a_rollout_at_once(shape: t
     encoder = make_encoder(spaces.Box(0, 255, shape, np.uint8), embedding_size=4)
     assert isinstance(encoder, ImageEncoder)
     chunk = encoder._chunk_size(on_gpu=False)
-    assert chunk % encoders.ROWS == 0
+    assert chunk % encoders.ROW_MULTIPLE == 0
     assert 4 * chunk * np.prod(shape) <= 16 * 2**20
     if 84 in shape:
         assert chunk >= 128
@@ -451,10 +451,10 @@ def test_chunks_fit_what_malloc_keeps_and_a_gpu_takes_a_rollout_at_once(shape: t
 
 
 def test_the_largest_images_go_through_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "PIXELS", (1, 1))
+    monkeypatch.setattr(encoders, "NUMBERS_PER_CHUNK", (1, 1))
     encoder = image_encoder(FRAMES["stacked frames"])
     images, scaled = pixels_of(FRAMES["stacked frames"], 19)
-    assert encoder._chunk_size(on_gpu=False) == encoders.ROWS
+    assert encoder._chunk_size(on_gpu=False) == encoders.ROW_MULTIPLE
     assert_close_to_float64(encoder, scaled, encoder(images))
 
 
@@ -486,8 +486,8 @@ def test_equal_observations_are_equal_to_the_last_bit_in_batches_of_any_size(
     space = FRAMES.get(name, spaces.Box(-1, 1, (15,)))
     encoder = make_encoder(space, embedding_size=6)
     # Chunks of 32, so that batches end before, at and behind the end of a chunk.
-    monkeypatch.setattr(encoders, "VECTORS", (32, 32))
-    monkeypatch.setattr(encoders, "PIXELS", (32 * getattr(encoder, "largest_size", 1),) * 2)
+    monkeypatch.setattr(encoders, "VECTORS_PER_CHUNK", (32, 32))
+    monkeypatch.setattr(encoders, "NUMBERS_PER_CHUNK", (32 * getattr(encoder, "largest_size", 1),) * 2)
     others = samples(space, 70)
     observation = samples(space, 1, seed=1)[0]
     expected = encoder(observation[None])[0]

@@ -13,7 +13,7 @@ from revd.episodes import FINAL_RETURN
 from revd.runs.directory import RunDirectory
 from revd.suites.demo import THRESHOLD
 from revd.suites.display import run_line, runs_table
-from revd.suites.scheduler import launch
+from revd.suites.scheduler import train_all
 from tests.analysis.support import fake_save
 
 STEPS = 1000
@@ -67,7 +67,7 @@ def test_all_agree(tmp_path, monkeypatch, capsys):
     shown = {}
 
     config = TrainConfig(task="CartPole-v1", steps=STEPS, n_envs=2, output=tmp_path / "suite" / "run")
-    (run,) = launch([config], jobs=1, watch=lambda runs: None, interval=0, backend=Backend())
+    (run,) = train_all([config], jobs=1, watch=lambda runs: None, interval=0, backend=Backend())
     table = text_of(runs_table([run], elapsed=0))
     assert f"Return of a finished run: {FINAL_RETURN}" in table
     shown["the suite's table"] = run.final

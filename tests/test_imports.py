@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "rollout": {"spaces"},
     "networks": set(),
     "encoders": {"moments", "spaces", "rollout", "networks"},
-    "worked_example": {"functional"},
+    "worked_example": {"arrays", "functional"},
     "envs": {"names"},
     "rewards": FOUNDATION,
     "weighting": FOUNDATION | {"rewards"},

@@ -11,7 +11,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_python_blocks_run_in_order(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    # The lines that load a run are in experiments/test_exported.py, where there is one.
+    # The lines that load a run are run by tests/runs/test_exported.py, where there is one.
     blocks = [block for block in blocks if "VecNormalize.load" not in block]
     assert len(blocks) == 3
     names: dict[str, object] = {}

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from revd.cli.shared import EXIT_FAILED, parent_config, print_line
+from revd.cli.shared import EXIT_FAILED, parent_config
+from revd.runs.display import print_line
 from revd.suites.demo import TASK, THRESHOLD, DemoConfig, demo_runs
 
 if TYPE_CHECKING:
-    from revd.suites.scheduler import Run
+    from revd.suites.scheduler import RunProgress
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the first free runs/demo-NUMBER)")
 
@@ -27,10 +28,10 @@ class DemoCommand(DemoConfig):
     """Directory of the demonstration."""
 
     def __post_init__(self) -> None:
-        """Checked in `config` instead, where an error can be printed in our own words."""
+        """Do nothing: `config` checks the fields, so that errors are printed as ours rather than the parser's."""
 
     def config(self) -> DemoConfig:
-        """The demonstration that was asked for."""
+        """The config of the demonstration."""
         return parent_config(self, DemoConfig)
 
     def run(self) -> None:
@@ -38,8 +39,8 @@ class DemoCommand(DemoConfig):
         demo = self.config()
         if find_spec("matplotlib") is None:
             raise ValueError("the demo draws a figure and needs matplotlib: pip install 'revd[plots]'")
-        from revd.suites.display import watching
-        from revd.suites.scheduler import launch
+        from revd.suites.display import showing_runs
+        from revd.suites.scheduler import train_all
 
         console = Console()
         directory = demo.directory()
@@ -49,12 +50,12 @@ class DemoCommand(DemoConfig):
             f"{len(configs)} runs on {TASK}, {demo.steps:,} steps each, {demo.processes} at a time; "
             f"they are kept in {directory}",
         )
-        with watching(console) as watch:
-            runs = launch(configs, jobs=demo.processes, watch=watch)
+        with showing_runs(console) as watch:
+            runs = train_all(configs, jobs=demo.processes, watch=watch)
         _show(console, directory, runs)
 
 
-def _show(console: Console, directory: Path, runs: "Sequence[Run]") -> None:
+def _show(console: Console, directory: Path, runs: "Sequence[RunProgress]") -> None:
     from revd.analysis.drawing.figures import learning_curves
     from revd.analysis.reading.runs import load_runs
     from revd.analysis.statistics.method_summary import summarize

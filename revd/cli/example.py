@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from revd.cli.shared import print_line
+from revd.runs.display import print_line
 
 if TYPE_CHECKING:
     from revd.worked_example import Example
@@ -19,7 +19,7 @@ _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/exampl
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleCommand:
-    """Show on three episodes in the plane what REVD pays for, and what its factor L is for."""
+    """Show on three episodes in the plane what REVD pays for, and the effect of its factor L."""
 
     output: Annotated[Path, _OUTPUT] = Path("runs/example")
     """Directory of the figure, which is written as example.png and example.pdf."""
@@ -45,7 +45,7 @@ class ExampleCommand:
 
 
 def example_table(example: "Example") -> Table:
-    """Both episodes, number by number."""
+    """The bonus, L and the divergence of both episodes."""
     from revd.worked_example import ALPHA, EPS, K
 
     table = Table(caption=f"k = {K}, eps = {EPS:g}, alpha = {ALPHA:g}", caption_justify="left", header_style="bold")

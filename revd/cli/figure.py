@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from revd.cli.shared import print_line
+from revd.runs.display import print_line
 
 if TYPE_CHECKING:
     from revd.analysis.reading.runs import FoundRuns
@@ -27,7 +27,7 @@ class FigureCommand:
     """Directory of the figures: PNG and PDF, and a CSV of the plotted numbers beside each."""
 
     def run(self) -> None:
-        """Draw, and say what was written and what a reader must know about it."""
+        """Draw the figures, and print their paths and notes about them."""
         console = Console()
         found, data = read_runs(self.runs)
         from revd.analysis.writing.figure_files import write_figures

@@ -8,15 +8,15 @@ import tyro
 from rich.console import Console
 
 from revd.cli.figure import Runs, damages, read_runs
-from revd.cli.shared import print_line
+from revd.runs.display import print_line
 
-#: What a page may be called.
+#: File names that a page may have.
 ENDINGS = (".md", ".markdown")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportCommand:
-    """Write one Markdown page about runs: what was run, tables, figures, what failed, and how to repeat it."""
+    """Write one Markdown page about runs: settings, tables, figures, failures, and the commands to repeat them."""
 
     runs: Runs
     """Run directories, or directories above them."""
@@ -24,7 +24,7 @@ class ReportCommand:
     """The page; its figures go into a directory beside it, named after it."""
 
     def run(self) -> None:
-        """Draw the figures, write the page, and say where it is."""
+        """Draw the figures, write the page, and print its path."""
         _check_page(self.output)
         found, data = read_runs(self.runs)
         from revd.analysis.drawing.captions import plural
@@ -47,6 +47,6 @@ def _check_page(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"output {str(path)!r} is a directory; it must be a file, such as report.md")
     if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"output {str(path)!r} must end in {' or '.join(ENDINGS)}: reports are pages of Markdown")
+        raise ValueError(f"output {str(path)!r} must end in {' or '.join(ENDINGS)}: reports are Markdown pages")
     if path.exists() and not path.is_file():
         raise ValueError(f"output {str(path)!r} is no file")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from rich.console import Console
 from rich.table import Table
 
-from revd.runs.config import Parameters
+from revd.runs.parameters import Parameters
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the commands share: the contract of one, exit codes, printing."""
+"""Shared by the commands: their interface, exit codes, whole numbers, and warnings."""
 
 import re
 import warnings
@@ -8,12 +8,10 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
-from rich.console import Console
-
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 EXIT_INTERRUPTED = 130
-# No more digits in the exponent: 1e999999999 would fill the memory.
+# At most two digits in the exponent: 1e999999999 would fill the memory.
 _SCIENTIFIC = re.compile(r"[+-]?\d{1,20}(\.\d{0,20})?[eE][+-]?\d{1,2}")
 
 
@@ -21,14 +19,14 @@ class Command(Protocol):
     """A parsed command line."""
 
     def run(self) -> None:
-        """Do what was asked for."""
+        """Run the command."""
 
 
 Config = TypeVar("Config")
 
 
 def parent_config(command: Any, config_type: type[Config]) -> Config:
-    """The config that a command extends, checked: errors are printed in our own words, not the parser's."""
+    """Make the config that a command extends. Its errors are then printed as ours rather than the parser's."""
     return config_type(**{entry.name: getattr(command, entry.name) for entry in fields(config_type)})  # type: ignore[arg-type]
 
 
@@ -46,7 +44,7 @@ def whole_number(text: str) -> int:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Print warnings as our own lines, without the place in the code that they come from."""
+    """Print our warnings as single lines, without their place in the code."""
     before = warnings.formatwarning
 
     def one_line(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
@@ -57,8 +55,3 @@ def plain_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.formatwarning = before
-
-
-def print_line(console: Console, line: str) -> None:
-    """Print a line with paths for copying: no wrapping, no colours inside."""
-    console.print(line, soft_wrap=True, highlight=False, markup=False)

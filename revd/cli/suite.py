@@ -10,10 +10,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from revd.cli.shared import EXIT_FAILED, print_line
+from revd.cli.shared import EXIT_FAILED
 from revd.runs.config import TrainConfig
-from revd.runs.cpu_threads import available_cores, with_cores
-from revd.suites.backends import Placement
+from revd.runs.cpu_threads import available_cores, with_emulator_threads
+from revd.runs.display import print_line
+from revd.suites.backends.config import BackendConfig
 from revd.suites.backends.interface import Backend
 from revd.suites.grids import SUITES, suite_runs
 
@@ -24,10 +25,10 @@ _STEPS = tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the suite's 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteCommand:
-    """Run a whole grid of trainings; repeat the command to go on after an interruption."""
+    """Run a grid of trainings. Repeat the command to resume after an interruption."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ""
-    """The suite; without a name, all of them are listed."""
+    """The suite. Without a name, all suites are listed."""
     tasks: tuple[str, ...] = ()
     """Only these of its tasks."""
     methods: tuple[str, ...] = ()
@@ -37,16 +38,16 @@ class SuiteCommand:
     steps: Annotated[int | None, _STEPS] = None
     """Environment steps of each run instead of the suite's."""
     jobs: int = 0
-    """Runs at a time; 0 takes one for each processor core, and on a Ray cluster as many as it has room for."""
+    """Runs at a time; 0 for one on each processor core, or on a Ray cluster for as many as it has room for."""
     retries: int = 1
-    """How often a run that fails is started again."""
+    """How often a failed run is started again."""
     shard: Annotated[str, _SHARD] = "1/1"
-    """Only every N-th run, from the I-th on: for the array jobs of a cluster."""
+    """Only every N-th run, from the I-th on, for array jobs of a cluster."""
     dry_run: bool = False
     """Only list the runs."""
     output: Annotated[Path | None, _OUTPUT] = None
     """Directory of the runs."""
-    where: Annotated[Placement, tyro.conf.OmitArgPrefixes] = field(default_factory=Placement)
+    backend: Annotated[BackendConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=BackendConfig)
 
     def run(self) -> None:
         """List the suites or the runs, or run them."""
@@ -69,20 +70,20 @@ class SuiteCommand:
         if self.dry_run:
             _list(console, runs)
         else:
-            self._launch(console, runs)
+            self._train_all(console, runs)
 
-    def _launch(self, console: Console, configs: list[TrainConfig]) -> None:
-        from revd.suites.display import watching
-        from revd.suites.scheduler import launch
+    def _train_all(self, console: Console, configs: list[TrainConfig]) -> None:
+        from revd.suites.display import showing_runs
+        from revd.suites.scheduler import train_all
 
-        with self.where.open() as backend:
-            jobs, cores, told = self._share(len(configs), backend)
-            print_line(console, f"{len(configs)} runs{told}")
+        with self.backend.open() as backend:
+            jobs, cores, where = self._share(len(configs), backend)
+            print_line(console, f"{len(configs)} runs{where}")
             if not configs:
                 return
-            with watching(console) as watch:
-                runs = launch(
-                    [with_cores(config, cores) for config in configs],
+            with showing_runs(console) as watch:
+                runs = train_all(
+                    [with_emulator_threads(config, cores) for config in configs],
                     jobs=jobs,
                     watch=watch,
                     retries=self.retries,
@@ -90,23 +91,23 @@ class SuiteCommand:
                 )
         unfinished = [run for run in runs if run.status.state != "finished"]
         for run in unfinished:
-            why = run.status.error or "it ended before its last step"
-            print_line(console, f"{run.status.state}: {run.config.directory}: {why} (see its log.txt)")
+            reason = run.status.error or "it ended before its last step"
+            print_line(console, f"{run.status.state}: {run.config.directory}: {reason} (see its log.txt)")
         directory = os.path.commonpath([config.directory.parent for config in configs])
         print_line(console, f"Next: revd figure {directory}, revd report {directory}")
         if unfinished:
             sys.exit(EXIT_FAILED)
 
     def _share(self, runs: int, backend: Backend) -> tuple[int, int, str]:
-        """How many runs at a time, the cores of each, and words for it. A cluster itself knows what it has room for."""
-        if self.where.launcher == "ray":
-            return self.jobs or max(runs, 1), int(self.where.cpus_per_run), f" on {backend}"
+        """Runs at a time, cores of each, and a description. A Ray cluster queues runs that it has no room for."""
+        if self.backend.launcher == "ray":
+            return self.jobs or max(runs, 1), int(self.backend.cpus_per_run), f" on {backend}"
         jobs = self.jobs or available_cores()
         return jobs, available_cores() // jobs, f", {jobs} at a time"
 
 
 def suites_table() -> Table:
-    """Every suite and how many runs it has."""
+    """Every suite with its number of runs."""
     table = Table(header_style="bold")
     table.add_column("suite", no_wrap=True)
     table.add_column("runs", justify="right")

@@ -48,7 +48,7 @@ def _spaces(task: Task) -> tuple[str, str]:
 
 
 def _brief(space: object) -> str:
-    """The kind, and the size or shape."""
+    """The kind of a space, with its size or shape."""
     kind = type(space).__name__
     size = getattr(space, "n", None)
     return f"{kind}({size})" if kind == "Discrete" else f"{kind}{getattr(space, 'shape', '')}"

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from revd.cli.shared import EXIT_FAILED, print_line
+from revd.cli.shared import EXIT_FAILED
 from revd.cli.train import TrainCommand
-from revd.runs.cpu_threads import available_cores, with_cores
-from revd.suites.backends import Placement
+from revd.runs.cpu_threads import available_cores, with_emulator_threads
+from revd.runs.display import print_line
+from revd.suites.backends.config import BackendConfig
 from revd.tuning.config import Metric, TuneConfig
 from revd.tuning.parameters import make_space
 
@@ -30,43 +31,42 @@ _SEARCH = tyro.conf.arg(metavar="NAME[=VALUES]", help_behavior_hint="(default: w
 
 @dataclass(frozen=True, kw_only=True)
 class TuneCommand(TrainCommand):
-    """Search for the best weight of the bonus, and other parameters; repeat the command to go on."""
+    """Search for the best weight of the bonus and other parameters. Repeat the command to resume."""
 
     output: Annotated[Path | None, _OUTPUT] = None
-    """Directory of the search; the same command goes on with a search that it finds there."""
+    """Directory of the search. The same command resumes a search that is already there."""
     init_from: Annotated[Path | None, _INIT] = None
-    """Run to take the initial policy of all trials from, such as one of `revd pretrain`."""
+    """Run whose policy is the initial one of all trials, such as one of `revd pretrain`."""
     seed: int = 0
     """Seed of the search, and the first seed of every trial."""
     search: Annotated[tuple[str, ...], _SEARCH] = ()
-    """What is searched, besides what the other flags fix: LOW:HIGH, LOW:HIGH:log for equal decades, or A,B,C, as in
-    weight=0.001:1:log k=3,5,10; a name alone takes the usual values. A name that both the reward and the algorithm
-    have is written reward.NAME or algo.NAME."""
+    """Parameters to search and their values: LOW:HIGH, LOW:HIGH:log for equal decades, or A,B,C, as in
+    weight=0.001:1:log k=3,5,10. A name alone searches its usual values. If reward and algorithm share it, write
+    reward.NAME or algo.NAME. Other flags fix the rest."""
     trials: int = 20
-    """Trials in the end; more of them go on with the search."""
+    """Number of trials in all. A larger number resumes a finished search."""
     seeds: int = 1
     """Seeds that each trial is averaged over."""
     metric: Metric = "final"
-    """What is maximised: the task's own return, without the bonus, in the last tenth of the training or over all of
-    it."""
+    """What is maximised: the task's return, without the bonus, in the last tenth of the training or over all of it."""
     pruner: bool = True
-    """Stop trials early that do worse than the median of those before."""
+    """Stop trials early that are worse than the median of earlier ones."""
     jobs: int = 0
-    """Runs at a time, here or on a Ray cluster; 0 takes one for each processor core of this machine."""
+    """Runs at a time, here or on a Ray cluster; 0 for one on each processor core of this machine."""
     retries: int = 1
-    """How often a run that fails is started again."""
+    """How often a failed run is started again."""
     dry_run: bool = False
-    """Only show what would be searched."""
-    where: Annotated[Placement, tyro.conf.OmitArgPrefixes] = field(default_factory=Placement)
+    """Only show the parameters to search."""
+    backend: Annotated[BackendConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=BackendConfig)
     progress: tyro.conf.Suppress[bool] = True
     video: tyro.conf.Suppress[bool] = False
     trust: tyro.conf.Suppress[bool] = False
 
     def run(self) -> None:
-        """Search, show the result, and say how to repeat the best trial."""
+        """Search, show the result, and print the command that repeats the best trial."""
         require_optuna()
         config = self.tuning()
-        placed = self.where.open()
+        placed = self.backend.open()
         console = Console()
         from revd.tuning.directory import SearchDirectory
         from revd.tuning.display import space_table
@@ -87,19 +87,19 @@ class TuneCommand(TrainCommand):
         from revd.tuning.display import trial_display
         from revd.tuning.driver import SearchFailedError, tune
 
-        on_cluster = self.where.launcher == "ray"
-        cores = int(self.where.cpus_per_run) if on_cluster else available_cores() // config.jobs
-        beside_others = replace(config, training=with_cores(config.training, cores))
+        on_cluster = self.backend.launcher == "ray"
+        cores = int(self.backend.cpus_per_run) if on_cluster else available_cores() // config.jobs
+        shared = replace(config, training=with_emulator_threads(config.training, cores))
         try:
             with placed as backend, trial_display(console, config) as watch:
-                return tune(beside_others, watch=watch, backend=backend if on_cluster else None)
+                return tune(shared, watch=watch, backend=backend if on_cluster else None)
         except SearchFailedError as error:
             _show(console, config, error.records)
             print(f"revd: {error}", file=sys.stderr)
             sys.exit(EXIT_FAILED)
 
     def tuning(self) -> TuneConfig:
-        """The search that was asked for."""
+        """The config of the search."""
         if self.jobs < 0:
             raise ValueError(f"jobs must be at least 0, which is one for each core, got {self.jobs}")
         training = self.config()
@@ -116,7 +116,7 @@ class TuneCommand(TrainCommand):
 
 
 def require_optuna() -> None:
-    """Raise a ValueError that says what to install, if there is no Optuna."""
+    """Raise a ValueError if Optuna is not installed."""
     if find_spec("optuna") is None:
         raise ValueError("a search is made with Optuna: pip install 'revd[tune]'")
 
@@ -129,8 +129,8 @@ def _size(config: TuneConfig) -> str:
     )
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]") -> None:
@@ -144,8 +144,8 @@ def _show(console: Console, config: TuneConfig, records: "Sequence[TrialRecord]"
     if failed:
         print_line(
             console,
-            f"{_counted(failed, 'trial')} failed (see {directory.trials}/*/*/log.txt); the same command goes on with "
-            f"{'it' if failed == 1 else 'them'}, from the last checkpoint",
+            f"{_counted(failed, 'trial')} failed (see {directory.trials}/*/*/log.txt); the same command resumes "
+            f"{'it' if failed == 1 else 'them'} from the last checkpoint",
         )
 
 
@@ -157,8 +157,8 @@ def _show_best(console: Console, config: TuneConfig, records: "Sequence[TrialRec
     if all_scores_equal(records):
         print_line(
             console,
-            "No trial is the best: all that finished have the same score. More --steps, or other ranges of what is "
-            "searched, may tell them apart.",
+            "No trial is the best: all that finished have the same score. More --steps, or other ranges of the "
+            "parameters, may tell them apart.",
         )
         return
     first = best_trials(records)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from revd.envs.drop_text import DropText, has_text
 from revd.envs.silence import SilentFirstReset, silenced
@@ -21,6 +22,8 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
     """
     if isinstance(task, str):
         task = find_task(task)
+    if task.suite == "envpool":
+        raise ValueError(f"task {task.name!r} can only be made as a vector, and cannot be drawn")
     if task.suite == "atari":
         raise ValueError(f"task {task.name!r} can only be made as a vector, by revd.training.atari_vec_env.AtariVecEnv")
     register(task)
@@ -30,7 +33,7 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
         _check_render_mode(task, render_mode)
         options["render_mode"] = render_mode
     with _name_task_in_errors(task):
-        env = gymnasium.make(task.gymnasium_id, **options)
+        env = gymnasium.make(_id_or_spec(task), **options)
     if task.suite == "bullet":
         return SilentFirstReset(env)
     if task.suite == "minigrid":
@@ -57,6 +60,13 @@ def register(task: Task) -> None:
         gymnasium.spec(name)
     except gymnasium.error.Error as error:  # unknown, outdated or malformed
         raise _unknown_task(task) from error
+
+
+def _id_or_spec(task: Task) -> str | EnvSpec:
+    """The task's Gymnasium id, or the spec registered under it with the task's own class."""
+    if task.entry_point is None:
+        return task.gymnasium_id
+    return replace(gymnasium.spec(task.gymnasium_id), entry_point=task.entry_point)
 
 
 def _import(module: str, task: Task) -> None:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from revd.names import unknown_name
 
-Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium"]
-Extra = Literal["atari", "bullet", "minigrid"]
+Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium", "envpool"]
+Extra = Literal["atari", "bullet", "minigrid", "envpool"]
 
 #: Probability with which the paper's sparse setting hides a reward.
 SPARSITY = 0.9
@@ -19,6 +19,7 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     "atari": ("ale_py",),
     "bullet": ("pybullet", "pybullet_envs_gymnasium"),
     "minigrid": ("minigrid",),
+    "envpool": ("envpool",),
 }
 
 
@@ -38,6 +39,8 @@ class Task:
     """The extra of revd that installs its packages; None if it needs no extra."""
     module: str | None = None
     """The module whose import registers the id."""
+    entry_point: str | None = None
+    """A class of revd, as `module:name`, that gives the same numbers as the registered one; None for that one."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -65,6 +68,7 @@ def _bullet(name: str, robot: str, description: str) -> Task:
         description=description,
         extra="bullet",
         module="pybullet_envs_gymnasium.gym_locomotion_envs",
+        entry_point=f"revd.envs.bullet_robots:{robot}",
     )
 
 
@@ -134,14 +138,18 @@ TASKS: Mapping[str, Task] = {
 
 
 def find_task(name: str) -> Task:
-    """The task of this name; any other string is taken as a Gymnasium id.
+    """The task of this name; `envpool/ID` is a task of EnvPool, and any other string is taken as a Gymnasium id.
 
     An unknown name that begins with a suite (`bullet/…`) is a ValueError with the nearest names.
     """
     if name in TASKS:
         return TASKS[name]
+    suite, _, rest = name.partition("/")
+    if suite == "envpool":
+        description = "A task of EnvPool, unchanged."
+        return Task(name=name, gymnasium_id=rest, suite="envpool", description=description, extra="envpool")
     suites = {task.suite for task in TASKS.values()}
-    if name.partition("/")[0] in suites:
+    if suite in suites:
         raise ValueError(unknown_name("task", name, TASKS))
     return Task(name=name, gymnasium_id=name, suite="gymnasium", description="A Gymnasium task, unchanged.")
 

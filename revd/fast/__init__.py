@@ -1,4 +1,4 @@
-"""SB3's PPO and A2C at the speed of the hardware: rollouts on the device, CUDA graphs, channels_last."""
+"""Faster PPO and A2C for SB3: rollouts on the GPU, CUDA graphs, images in channels_last."""
 
 from revd.fast.a2c import FastA2C
 from revd.fast.ppo import FastPPO

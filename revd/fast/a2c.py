@@ -1,4 +1,4 @@
-"""A2C of Stable-Baselines3, faster."""
+"""A faster A2C with the interface of Stable-Baselines3's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from revd.fast.losses import A2CObjective
 
 
 class FastA2C(FastOnPolicy, A2C):
-    """SB3's A2C in everything that can be seen of it: arguments, policies, callbacks, logs and files."""
+    """SB3's A2C, faster, with the same arguments, policies, callbacks, logs and files."""
 
     def train(self) -> None:
-        """SB3's update: one gradient step on the whole rollout."""
+        """Make one gradient step on the whole rollout."""
         if not self._fast:
             super().train()
             return
@@ -22,7 +22,7 @@ class FastA2C(FastOnPolicy, A2C):
         coefficients = {"ent_coef": self.ent_coef, "vf_coef": self.vf_coef}
         with (
             self._precision(),
-            self._update.running(objective, coefficients, max_grad_norm=self.max_grad_norm, steps=1),
+            self._update.prepared(objective, coefficients, max_grad_norm=self.max_grad_norm, steps=1),
         ):
             for rows in self._buffer.minibatches():
                 self._update.step(rows)

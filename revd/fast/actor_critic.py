@@ -1,4 +1,7 @@
-"""A policy of SB3's with less to do: frames are scaled once, and on a GPU the critic runs beside the actor."""
+"""A faster forward pass for SB3's policies.
+
+Frames are scaled once, and on a GPU actor and critic run in parallel.
+"""
 
 from __future__ import annotations
 
@@ -13,141 +16,152 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import preprocess_obs
 from torch import Tensor
 
-#: What a policy must have left as SB3 wrote it, for its networks to be called one by one.
-_UNCHANGED = ("forward", "evaluate_actions", "extract_features", "_get_action_dist_from_latent")
+#: Methods of SB3 that a policy must not override, because `FastActorCritic` replaces them.
+_REPLACED_METHODS = ("forward", "evaluate_actions", "extract_features", "_get_action_dist_from_latent")
 
 
-class Networks(Protocol):
-    """What acting and learning ask of a policy."""
+class ActorCritic(Protocol):
+    """The two methods of a policy that collecting and learning call."""
 
     def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions, values and log-probabilities."""
+        """Return actions, values and log-probabilities."""
 
     def evaluate_actions(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values, log-probabilities and entropies of the actions."""
+        """Return values, log-probabilities and entropies of the actions."""
 
 
-def networks_of(policy: ActorCriticPolicy) -> Networks:
-    """The policy itself, or the same with less to do where its parts are put together as SB3 does it."""
-    unchanged = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _UNCHANGED)
-    on_gpu = policy.device.type == "cuda"
-    simple = isinstance(policy.observation_space, spaces.Box) and not policy.use_sde
-    return Branches(policy) if unchanged and simple and (on_gpu or not policy.share_features_extractor) else policy
+def make_actor_critic(policy: ActorCriticPolicy) -> ActorCritic:
+    """Return a `FastActorCritic` if it supports the policy and is faster, else the policy."""
+    inherited = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _REPLACED_METHODS)
+    supported = inherited and isinstance(policy.observation_space, spaces.Box) and not policy.use_sde
+    faster = policy.device.type == "cuda" or not policy.share_features_extractor
+    return FastActorCritic(policy) if supported and faster else policy
 
 
-class Branches:
-    """A policy's `forward` and `evaluate_actions`.
+class FastActorCritic:
+    """A policy's `forward` and `evaluate_actions`, computed faster.
 
-    Where actor and critic share nothing, SB3 scales the frames for each of them, and we once. On a GPU the critic then
-    runs on a stream of its own, and autograd goes back on the streams of the way there; actions of a Discrete space are
-    drawn and rated by `Choices`. On a CPU all numbers are SB3's to the last bit.
+    SB3 scales the frames once for the actor and once for the critic if they have separate features extractors; this
+    class scales them once. On a GPU the critic then runs on its own stream (autograd uses the same streams on the way
+    back), and Discrete actions come from `FastCategorical`. On a CPU all numbers equal SB3's to the last bit.
     """
 
     def __init__(self, policy: ActorCriticPolicy) -> None:
         on_gpu = policy.device.type == "cuda"
         self._policy = policy
         self._separate = not policy.share_features_extractor
-        self._side = torch.cuda.Stream(policy.device) if on_gpu and self._separate else None
+        self._critic_stream = torch.cuda.Stream(policy.device) if on_gpu and self._separate else None
         self._discrete = on_gpu and type(policy.action_dist) is CategoricalDistribution
 
     @property
-    def n_choices(self) -> int:
-        """How many numbers of `gumbel_noise` an action of a Discrete space is drawn with; 0 where it cannot be."""
+    def n_discrete_actions(self) -> int:
+        """Actions that `FastCategorical` chooses between; 0 if SB3's distribution is used."""
         distribution = self._policy.action_dist
         return distribution.action_dim if self._discrete and isinstance(distribution, CategoricalDistribution) else 0
 
     def forward(
         self, obs: Tensor, deterministic: bool = False, noise: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions, values and log-probabilities; `noise` of (n, n_choices) makes the draw if there is some."""
+        """Return actions, values and log-probabilities.
+
+        Args:
+            obs: Observations, (n, …).
+            deterministic: Take the most probable actions.
+            noise: Gumbel noise to sample the actions with, (n, n_discrete_actions).
+        """
         latent, values = self._latent_and_values(obs)
         distribution = self._distribution(latent)
         if noise is None:
             actions = distribution.get_actions(deterministic=deterministic)
         else:
-            assert isinstance(distribution, Choices)
-            actions = distribution.chosen_with(noise)
+            assert isinstance(distribution, FastCategorical)
+            actions = distribution.sample_with(noise)
         log_prob = distribution.log_prob(actions)
-        return actions.reshape(-1, *self._policy.action_space.shape), self._joined(values), log_prob  # type: ignore[misc]
+        shaped = actions.reshape(-1, *self._policy.action_space.shape)  # type: ignore[misc]
+        return shaped, self._wait_for_critic(values), log_prob
 
     def logits_and_values(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits of the actions of a Discrete space, (n, n_choices), and the values, (n, 1)."""
+        """Return the logits of Discrete actions, (n, n_discrete_actions), and the values, (n, 1)."""
         latent, values = self._latent_and_values(obs)
         logits: Tensor = self._policy.action_net(latent)
-        return logits, self._joined(values)
+        return logits, self._wait_for_critic(values)
 
     def evaluate_actions(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values, log-probabilities and entropies of the actions."""
+        """Return values, log-probabilities and entropies of the actions."""
         latent, values = self._latent_and_values(obs)
         distribution = self._distribution(latent)
         log_prob, entropy = distribution.log_prob(actions), distribution.entropy()
-        return self._joined(values), log_prob, entropy
+        return self._wait_for_critic(values), log_prob, entropy
 
-    def _distribution(self, latent: Tensor) -> Choices | Distribution:
+    def _distribution(self, latent: Tensor) -> FastCategorical | Distribution:
         if self._discrete:
-            return Choices(self._policy.action_net(latent))
+            return FastCategorical(self._policy.action_net(latent))
         return self._policy._get_action_dist_from_latent(latent)
 
     def _latent_and_values(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """The actor's last layer but one, and the values, which are not to be used before `_joined`."""
+        """Return the actor's last hidden layer and the values.
+
+        Call `_wait_for_critic` before using the values.
+        """
         policy = self._policy
-        seen = preprocess_obs(obs, policy.observation_space, normalize_images=policy.normalize_images)
-        assert isinstance(seen, Tensor)
+        scaled = preprocess_obs(obs, policy.observation_space, normalize_images=policy.normalize_images)
+        assert isinstance(scaled, Tensor)
         extractor = policy.mlp_extractor
         if not self._separate:
-            latent, latent_of_value = extractor(policy.features_extractor(seen))
-            return latent, policy.value_net(latent_of_value)
-        if self._side is None:
+            latent, critic_latent = extractor(policy.features_extractor(scaled))
+            return latent, policy.value_net(critic_latent)
+        if self._critic_stream is None:
             # In SB3's order: layers may draw random numbers.
-            features, features_of_value = policy.pi_features_extractor(seen), policy.vf_features_extractor(seen)
+            features, critic_features = policy.pi_features_extractor(scaled), policy.vf_features_extractor(scaled)
             latent = extractor.forward_actor(features)
-            return latent, policy.value_net(extractor.forward_critic(features_of_value))
-        with self._beside(seen, self._side):
-            values = policy.value_net(extractor.forward_critic(policy.vf_features_extractor(seen)))
-        return extractor.forward_actor(policy.pi_features_extractor(seen)), values
+            return latent, policy.value_net(extractor.forward_critic(critic_features))
+        with self._on_stream(self._critic_stream, scaled):
+            values = policy.value_net(extractor.forward_critic(policy.vf_features_extractor(scaled)))
+        return extractor.forward_actor(policy.pi_features_extractor(scaled)), values
 
     @contextmanager
-    def _beside(self, seen: Tensor, side: torch.cuda.Stream) -> Iterator[None]:
-        """On the side stream, from where `seen` is ready."""
-        side.wait_stream(torch.cuda.current_stream(self._policy.device))
-        # Neither stream may be given the other's memory while it is read.
-        seen.record_stream(side)
-        with torch.cuda.stream(side):
+    def _on_stream(self, stream: torch.cuda.Stream, inputs: Tensor) -> Iterator[None]:
+        """Run the block on another stream once `inputs` are ready."""
+        stream.wait_stream(torch.cuda.current_stream(self._policy.device))
+        # Keeps the allocator from reusing the memory while the other stream still reads it.
+        inputs.record_stream(stream)
+        with torch.cuda.stream(stream):
             yield
 
-    def _joined(self, values: Tensor) -> Tensor:
-        if self._side is not None:
+    def _wait_for_critic(self, values: Tensor) -> Tensor:
+        if self._critic_stream is not None:
             current = torch.cuda.current_stream(self._policy.device)
-            current.wait_stream(self._side)
+            current.wait_stream(self._critic_stream)
             values.record_stream(current)
         return values
 
 
-class Choices:
-    """Categorical distributions over the last dimension of logits (n, n_actions), as SB3's CategoricalDistribution.
+class FastCategorical:
+    """Categorical distributions over the last dimension of logits (n, n_actions), like SB3's.
 
-    torch's own normalises the logits in ten kernels, and looks at them in a dozen more before it draws.
+    torch's own distribution launches ten kernels to normalise the logits, and a dozen more to validate them before it
+    samples.
     """
 
     def __init__(self, logits: Tensor) -> None:
         self._log_probs = torch.log_softmax(logits, dim=-1)
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """The likeliest actions, or ones drawn."""
+        """Return the most probable actions, or sample."""
         if deterministic:
             return self._log_probs.argmax(dim=-1)
-        return self.chosen_with(gumbel_noise(torch.empty_like(self._log_probs)))
+        return self.sample_with(gumbel_noise(torch.empty_like(self._log_probs)))
 
-    def chosen_with(self, noise: Tensor) -> Tensor:
-        """The actions that Gumbel noise draws: argmax_i (log p_i + g_i) has the probabilities p."""
+    def sample_with(self, noise: Tensor) -> Tensor:
+        """Sample with Gumbel noise: argmax_i (log p_i + g_i) has the probabilities p."""
         return (self._log_probs + noise).argmax(dim=-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log p(actions), (n,)."""
+        """Return log p(actions), (n,)."""
         return self._log_probs.gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """- sum_i p_i log p_i, (n,); what is impossible adds nothing."""
+        """Return - sum_i p_i log p_i, (n,); impossible actions add nothing."""
         finite = self._log_probs.clamp(min=torch.finfo(self._log_probs.dtype).min)
         return -(self._log_probs.exp() * finite).sum(dim=-1)
 

@@ -1,9 +1,9 @@
-"""A rollout on the device on which the policy computes, in the observations' own types."""
+"""A rollout buffer on the policy's device; observations keep their own dtype."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from torch import Tensor
 from revd.functional.advantages import generalized_advantages
 from revd.rollout import WIDER, Observations, map_observations
 
-Array: TypeAlias = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from revd.arrays import Array
 
 
-class Stored(NamedTuple):
-    """What lies on the device, each (n_steps, n_envs, …); of Dict observations a tensor for each key."""
+class RolloutTensors(NamedTuple):
+    """The tensors on the device, (n_steps, n_envs, …) each; Dict observations have one tensor per key."""
 
     observations: Observations
     actions: Tensor
@@ -29,26 +30,27 @@ class Stored(NamedTuple):
     returns: Tensor
 
 
-class _Shown:
-    """One of `Stored` as an attribute of the buffer: an array of the same memory on a CPU, as in SB3's buffer.
+class _StoredField:
+    """A field of `RolloutTensors` as an attribute of the buffer, like SB3's.
 
-    On a GPU it is the tensor itself. What is assigned is copied there, since graphs have captured the addresses.
+    On a CPU it is an array that shares the tensor's memory, on a GPU the tensor itself. Assigned values are copied into
+    the tensor, because CUDA graphs have captured its address.
     """
 
     def __set_name__(self, owner: type[DeviceRolloutBuffer], name: str) -> None:
         self._name = name
 
     def __get__(self, buffer: DeviceRolloutBuffer, owner: type[DeviceRolloutBuffer]) -> Any:
-        found = getattr(buffer.stored, self._name)
+        field = getattr(buffer.stored, self._name)
         if buffer.device.type != "cpu":
-            return found
-        return {key: part.numpy() for key, part in found.items()} if isinstance(found, dict) else found.numpy()
+            return field
+        return {key: tensor.numpy() for key, tensor in field.items()} if isinstance(field, dict) else field.numpy()
 
-    def __set__(self, buffer: DeviceRolloutBuffer, given: Any) -> None:
-        target = getattr(buffer.stored, self._name)
-        parts = [(target[key], given[key]) for key in target] if isinstance(target, dict) else [(target, given)]
-        for part, arriving in parts:
-            part.copy_(torch.as_tensor(arriving, device=part.device))
+    def __set__(self, buffer: DeviceRolloutBuffer, values: Any) -> None:
+        field = getattr(buffer.stored, self._name)
+        pairs = [(field[key], values[key]) for key in field] if isinstance(field, dict) else [(field, values)]
+        for tensor, value in pairs:
+            tensor.copy_(torch.as_tensor(value, device=tensor.device))
 
 
 class DeviceRolloutBuffer(RolloutBuffer):
@@ -56,28 +58,29 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
     Observations (uint8 frames stay uint8), actions, values, log-probabilities, advantages and returns are tensors in
     `stored`. As attributes of the buffer they are those tensors on a GPU; on a CPU they are arrays that share their
-    memory, so that callbacks find what SB3's buffer has. Rewards and starts of episodes are arrays on the host, where
-    callbacks change the rewards; they travel with each `compute_returns_and_advantage`.
+    memory, as callbacks expect of SB3's buffer. Rewards and episode starts are arrays on the host, where callbacks
+    change the rewards; `compute_returns_and_advantage` copies them to the device.
 
     Unlike SB3's, `get` leaves the fields time-major.
 
     Args:
         buffer_size: n_steps.
-        observation_space: Any of SB3's, dictionaries included.
-        action_space: Any of SB3's.
-        device: Of the policy.
+        observation_space: Any that SB3 supports, dictionaries included.
+        action_space: Any that SB3 supports.
+        device: The policy's device.
         gae_lambda: lambda of GAE.
-        gamma: Discount.
-        n_envs: Environments.
-        channels_last: Store images (channels, height, width) with the channels innermost, as convolutions like them.
+        gamma: Discount factor.
+        n_envs: Number of environments.
+        channels_last: Store images (channels, height, width) with the channels innermost, which is faster for
+            convolutions.
     """
 
-    observations: Any = _Shown()
-    actions: Any = _Shown()
-    values: Any = _Shown()
-    log_probs: Any = _Shown()
-    advantages: Any = _Shown()
-    returns: Any = _Shown()
+    observations: Any = _StoredField()
+    actions: Any = _StoredField()
+    values: Any = _StoredField()
+    log_probs: Any = _StoredField()
+    advantages: Any = _StoredField()
+    returns: Any = _StoredField()
 
     def __init__(
         self,
@@ -90,11 +93,11 @@ class DeviceRolloutBuffer(RolloutBuffer):
         n_envs: int = 1,
         channels_last: bool = False,
     ) -> None:
-        # Not RolloutBuffer's own, which would allocate arrays.
+        # Skips RolloutBuffer's constructor, which would allocate arrays.
         super(RolloutBuffer, self).__init__(buffer_size, observation_space, action_space, device, n_envs)
         self.gae_lambda = gae_lambda
         self.gamma = gamma
-        self.stored = Stored(
+        self.stored = RolloutTensors(
             self._allocate(observation_space, self.obs_shape, channels_last),
             self._zeros((self.action_dim,), _storable(action_space)),
             *(self._zeros(()) for _ in range(4)),
@@ -105,97 +108,99 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
     @property
     def tensors(self) -> list[Tensor]:
-        """Everything that lies on the device."""
+        """All tensors on the device."""
         observations, *others = self.stored
         return [*(observations.values() if isinstance(observations, dict) else [observations]), *others]
 
     def reset(self) -> None:
-        """A rollout begins; what lies in memory is overwritten step by step."""
+        """Start a new rollout; the old one is overwritten step by step."""
         self.pos = 0
         self.full = False
         self._staged = None
 
     def stage_observations(self, observations: Observations) -> Observations:
-        """Write what the policy is about to see at the current step, and return it: images in the buffer's layout."""
-        rows = map_observations(lambda part: part[self.pos], self.stored.observations)
-        if isinstance(rows, dict) and isinstance(observations, dict):
-            return {key: _copy(row, observations[key]) for key, row in rows.items()}
-        assert isinstance(rows, Tensor)
+        """Write the observations of the current step and return them, images in the buffer's memory layout."""
+        current = map_observations(lambda tensor: tensor[self.pos], self.stored.observations)
+        if isinstance(current, dict) and isinstance(observations, dict):
+            return {key: _copy(row, observations[key]) for key, row in current.items()}
+        assert isinstance(current, Tensor)
         assert isinstance(observations, Tensor)
-        return _copy(rows, observations)
+        return _copy(current, observations)
 
-    def stage_answer(self, actions: Tensor, values: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Write what the policy said to that, and return its values and log-probabilities.
+    def stage_policy_output(self, actions: Tensor, values: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the policy's output of the current step and return values and log-probabilities.
 
-        They are views of the buffer: `add` knows by them that only the rewards are missing.
+        The returned tensors are views of the buffer: `add` recognises them and writes only what is missing.
         """
         stored = self.stored
-        for field, arriving in ((stored.actions, actions), (stored.values, values), (stored.log_probs, log_probs)):
-            _copy(field[self.pos], arriving)
+        for field, value in ((stored.actions, actions), (stored.values, values), (stored.log_probs, log_probs)):
+            _copy(field[self.pos], value)
         self._staged = stored.values[self.pos].unsqueeze(1)
         return self._staged, stored.log_probs[self.pos]
 
     @property
     def is_staged(self) -> bool:
-        """Whether the current step has been written already, but for the rewards."""
+        """Whether the current step is written except for rewards and episode starts."""
         return self._staged is not None
 
     def add(
         self, obs: Any, action: Array, reward: Array, episode_start: Array, value: Tensor, log_prob: Tensor
     ) -> None:
-        """Complete the current step; what the policy has staged is not written again."""
+        """Complete the current step; staged values are not written twice."""
         if value is not self._staged:
             stored = self.stored
             if isinstance(stored.observations, dict):
-                for key, part in stored.observations.items():
-                    self._put(part, obs[key])
+                for key, tensor in stored.observations.items():
+                    self._write_current(tensor, obs[key])
             else:
-                self._put(stored.observations, obs)
-            for field, arriving in ((stored.actions, action), (stored.values, value), (stored.log_probs, log_prob)):
-                self._put(field, arriving)
-        self.complete(reward, episode_start)
+                self._write_current(stored.observations, obs)
+            for field, values in ((stored.actions, action), (stored.values, value), (stored.log_probs, log_prob)):
+                self._write_current(field, values)
+        self.complete_step(reward, episode_start)
 
-    def _put(self, field: Tensor, arriving: Any) -> None:
-        """Write one field of the current step; in NumPy where that can be, which is quicker with small arrays."""
+    def _write_current(self, field: Tensor, values: Any) -> None:
+        """Write one field of the current step; on a CPU with NumPy, which is faster for small arrays."""
         if field.device.type == "cpu":
-            array = field.numpy()[self.pos]
-            given = arriving.detach().numpy() if isinstance(arriving, Tensor) else np.asarray(arriving)
-            array[...] = given.reshape(array.shape)
+            target = field.numpy()[self.pos]
+            source = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
+            target[...] = source.reshape(target.shape)
         else:
-            _copy(field[self.pos], torch.as_tensor(arriving))
+            _copy(field[self.pos], torch.as_tensor(values))
 
-    def complete(self, rewards: Array, episode_starts: Array) -> None:
-        """What the host knows of the current step; the rest of it is written already."""
+    def complete_step(self, rewards: Array, episode_starts: Array) -> None:
+        """Write rewards and episode starts of the current step and move to the next."""
         self.rewards[self.pos] = rewards
         self.episode_starts[self.pos] = episode_starts
         self._staged = None
         self.pos += 1
         self.full = self.pos == self.buffer_size
 
-    def write(self, step: Tensor, envs: slice, observations: Tensor, answer: tuple[Tensor, Tensor, Tensor]) -> None:
-        """What some environments showed at a step, and the policy's actions, values and log-probabilities.
+    def write_step(
+        self, step: Tensor, envs: slice, observations: Tensor, policy_output: tuple[Tensor, Tensor, Tensor]
+    ) -> None:
+        """Write a step of some environments: observations, actions, values and log-probabilities.
 
-        The number of the step is a tensor (1,), so that the same captured work writes every step of a rollout.
+        The index of the step is a tensor (1,), so that one CUDA graph can write every step of a rollout.
         """
-        seen, *others = self.stored[:4]
-        assert isinstance(seen, Tensor)
-        for field, arriving in zip((seen, *others), (observations, *answer), strict=True):
-            part = field[:, envs]
-            part.index_copy_(0, step, arriving.reshape(1, *part.shape[1:]).to(field.dtype))
+        stored_observations, *others = self.stored[:4]
+        assert isinstance(stored_observations, Tensor)
+        for field, values in zip((stored_observations, *others), (observations, *policy_output), strict=True):
+            columns = field[:, envs]
+            columns.index_copy_(0, step, values.reshape(1, *columns.shape[1:]).to(field.dtype))
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: Array) -> None:
-        """Returns and GAE on the device, from the rewards as they are now; on a CPU SB3's own to the last bit."""
+        """Compute returns and GAE from the current rewards; on a CPU equal to SB3's to the last bit."""
         ends = np.concatenate([self.episode_starts[1:], np.asarray(dones, np.float32)[None]])
         if self.device.type == "cpu":
-            # What is too large becomes infinite without a word, as in torch; whoever learns from it looks.
+            # Overflow gives infinity without a NumPy warning, as in torch; the code that trains on it checks.
             with np.errstate(over="ignore", invalid="ignore"):
-                self._add_up(last_values.detach().numpy().flatten(), 1 - ends)
+                self._compute_on_cpu(last_values.detach().numpy().flatten(), 1 - ends)
             return
-        self._find_on_device(last_values.detach().flatten(), ends)
+        self._compute_on_gpu(last_values.detach().flatten(), ends)
 
-    def _find_on_device(self, last_values: Tensor, ends: Array) -> None:
-        """`functional.advantages`, which adds up all steps at once."""
-        # Together, for each way to the device is waited for.
+    def _compute_on_gpu(self, last_values: Tensor, ends: Array) -> None:
+        """Compute all steps at once with `functional.advantages`."""
+        # One copy instead of two: each copy to the device blocks.
         rewards, dones = torch.as_tensor(np.stack([self.rewards, ends]), dtype=torch.float32, device=self.device)
         stored = self.stored
         advantages = generalized_advantages(
@@ -209,11 +214,11 @@ class DeviceRolloutBuffer(RolloutBuffer):
         stored.advantages.copy_(advantages)
         torch.add(stored.advantages, stored.values, out=stored.returns)
 
-    def _add_up(self, last_values: Array, alive: Array) -> None:
-        """Step by step backwards: A_t = delta_t + gamma lambda alive_t A_{t+1}."""
+    def _compute_on_cpu(self, last_values: Array, alive: Array) -> None:
+        """Compute backwards, step by step: A_t = delta_t + gamma lambda alive_t A_{t+1}."""
         values, advantages = self.stored.values.numpy(), self.stored.advantages.numpy()
-        following = np.concatenate([values[1:], last_values[None]])
-        delta = self.rewards + self.gamma * following * alive - values
+        next_values = np.concatenate([values[1:], last_values[None]])
+        delta = self.rewards + self.gamma * next_values * alive - values
         carried = self.gamma * self.gae_lambda * alive
         last = np.zeros_like(last_values)
         for step in reversed(range(self.buffer_size)):
@@ -222,35 +227,35 @@ class DeviceRolloutBuffer(RolloutBuffer):
         np.add(advantages, values, out=self.stored.returns.numpy())
 
     def permutation(self) -> Tensor:
-        """A random order of all steps; on the CPU the one that SB3 would draw."""
+        """Draw a random order of all steps; on a CPU the same that SB3 draws."""
         n = self.buffer_size * self.n_envs
         if self.device.type == "cpu":
             return torch.from_numpy(np.random.permutation(n))  # noqa: NPY002
         return torch.randperm(n, device=self.device)
 
     def minibatches(self, batch_size: int | None = None) -> Iterator[Tensor]:
-        """Every step once, in random order: the steps of each minibatch, as `samples` takes them."""
+        """Yield the steps of each minibatch: every step once, in random order, numbered as in `samples`."""
         assert self.full
         order = self.permutation()
-        # SB3 counts environment by environment, we step by step.
+        # SB3 numbers the steps environment by environment, we step by step.
         rows = order % self.buffer_size * self.n_envs + order // self.buffer_size
         yield from rows.split(batch_size or len(rows))
 
     def samples(self, rows: Tensor) -> RolloutBufferSamples:
-        """Some steps by their numbers, counted step by step over all environments."""
+        """Return the steps `rows`, numbered step * n_envs + environment."""
         _, actions, *numbers = self.stored
         return RolloutBufferSamples(
-            self.shown(rows),  # type: ignore[arg-type]
-            _rows(actions, rows).float(),
-            *(_rows(part, rows) for part in numbers),
+            self.observations_at(rows),  # type: ignore[arg-type]
+            _select_rows(actions, rows).float(),
+            *(_select_rows(tensor, rows) for tensor in numbers),
         )
 
-    def shown(self, rows: Tensor) -> Observations:
-        """The observations of `samples`."""
-        return map_observations(lambda part: _rows(part, rows), self.stored.observations)
+    def observations_at(self, rows: Tensor) -> Observations:
+        """Return only the observations of `samples`."""
+        return map_observations(lambda tensor: _select_rows(tensor, rows), self.stored.observations)
 
     def get(self, batch_size: int | None = None) -> Generator[RolloutBufferSamples, None, None]:
-        """Minibatches for a `train()` like SB3's own."""
+        """Yield minibatches, like SB3's buffer."""
         for rows in self.minibatches(batch_size):
             yield self.samples(rows)
 
@@ -266,25 +271,25 @@ class DeviceRolloutBuffer(RolloutBuffer):
 
 
 def _storable(space: spaces.Space[Any]) -> torch.dtype:
-    """The space's own type, or the next in which torch can compute."""
+    """Return the space's dtype, or the next wider one in which torch can compute."""
     dtype = torch.from_numpy(np.zeros(0, space.dtype)).dtype
     return WIDER.get(dtype, dtype)
 
 
-def _copy(target: Tensor, arriving: Tensor) -> Tensor:
-    """Write as many numbers, if not of the same shape: SB3's buffers have a dimension more for what is discrete.
+def _copy(target: Tensor, source: Tensor) -> Tensor:
+    """Copy values whose shape may differ: SB3's buffers have an extra dimension for discrete values.
 
-    Returns what was written if its layout is another, else what arrived: memory of its own is aligned, on which the
-    last bit of a matrix product depends.
+    Returns the target if it has another memory layout, else the source: the last bit of a matrix product depends on the
+    alignment of its input, which a view of the buffer does not keep.
     """
-    target.copy_(arriving.reshape(target.shape))
-    return arriving if target.is_contiguous() else target
+    target.copy_(source.reshape(target.shape))
+    return source if target.is_contiguous() else target
 
 
-def _rows(tensor: Tensor, rows: Tensor) -> Tensor:
-    """`rows` of (n_steps, n_envs, …), counted over both; images with channels innermost keep them there."""
+def _select_rows(tensor: Tensor, rows: Tensor) -> Tensor:
+    """Select rows of (n_steps, n_envs, …), numbered over both dimensions; the memory layout is kept."""
     flat = tensor.flatten(0, 1)
     if flat.is_contiguous():
         return flat.index_select(0, rows)
-    # index_select copies whole rows, and keeps their order in memory, only where they are contiguous.
+    # index_select keeps the layout, and is fast, only for contiguous rows.
     return flat.movedim(1, -1).index_select(0, rows).movedim(-1, 1)

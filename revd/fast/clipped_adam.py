@@ -1,7 +1,7 @@
-"""Clipping and Adam in few kernels, for networks that are too small for those of torch.
+"""Gradient clipping and Adam in two kernels, faster than torch's for small networks.
 
-torch's fused Adam gives 65,536 numbers to each block of threads, which leaves most of a GPU idle where a policy has a
-few million of them, and clipping goes over the gradients twice before that.
+torch's fused Adam gives 65,536 numbers to each block of threads, which leaves most of a GPU idle for a policy with a
+few million parameters. torch's clipping reads the gradients twice before that.
 """
 
 from __future__ import annotations
@@ -17,39 +17,45 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from revd.fast import triton_kernels
-from revd.functional.search.triton_support import current
+from revd.functional.search.triton_support import launching_on
 
-#: Numbers of one program, and tensors of one launch, whose arguments are limited to 4 KiB.
-BLOCK, MOST = 2048, 64
+#: Numbers per program.
+BLOCK = 2048
+#: Tensors per launch: the arguments of a launch may take up to 4 KiB.
+TENSORS_PER_LAUNCH = 64
 
 
 def can_step(optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> bool:
-    """Whether `step` does what clipping and the optimiser would do: plain Adam, warm, of float32, in one group.
+    """Whether `step` can replace clipping and the optimiser.
+
+    It can for plain Adam in float32 that has its state already and one group of parameters.
 
     Args:
-        optimizer: In its capturable form.
-        parameters: Those with a gradient that clipping looks at; the optimiser must have no others.
+        optimizer: In its capturable mode.
+        parameters: The parameters with gradients; the optimiser must have the same.
     """
     if type(optimizer) is not Adam or len(optimizer.param_groups) != 1 or not parameters:
         return False
     group = optimizer.param_groups[0]
     plain = not (group["amsgrad"] or group["maximize"] or group["weight_decay"]) and min(group["betas"]) > 0
-    same = {id(each) for each in group["params"] if each.grad is not None} == {id(each) for each in parameters}
+    stepped = {id(parameter) for parameter in group["params"] if parameter.grad is not None}
+    same = stepped == {id(parameter) for parameter in parameters}
     return plain and same and bool(group["fused"]) and all(_is_simple(each, optimizer) for each in parameters)
 
 
 def _is_simple(parameter: nn.Parameter, optimizer: Optimizer) -> bool:
+    """Whether parameter, gradient and moments are float32 with one dense memory layout."""
     state, gradient = optimizer.state.get(parameter), parameter.grad
     if not state or gradient is None:
         return False
     tensors = (parameter, gradient, state["exp_avg"], state["exp_avg_sq"])
     layouts = [torch.contiguous_format, *([torch.channels_last] if parameter.ndim == 4 else [])]
-    alike = any(all(tensor.is_contiguous(memory_format=layout) for tensor in tensors) for layout in layouts)
-    return alike and all(tensor.dtype == torch.float32 for tensor in tensors)
+    same_layout = any(all(tensor.is_contiguous(memory_format=layout) for tensor in tensors) for layout in layouts)
+    return same_layout and all(tensor.dtype == torch.float32 for tensor in tensors)
 
 
-class _Batch(NamedTuple):
-    """Some parameters, and at which program each begins."""
+class _Launch(NamedTuple):
+    """The parameters of one launch, and the first program of each."""
 
     parameters: list[nn.Parameter]
     starts: tuple[int, ...]
@@ -61,7 +67,7 @@ class _Batch(NamedTuple):
 
 
 def step(optimizer: Optimizer, parameters: Sequence[nn.Parameter], max_norm: float) -> None:
-    """`clip_grad_norm_(parameters, max_norm)` and `optimizer.step()`, except that gradients stay as they are.
+    """Do `clip_grad_norm_(parameters, max_norm)` and `optimizer.step()`, but keep the gradients.
 
     ::
 
@@ -72,21 +78,21 @@ def step(optimizer: Optimizer, parameters: Sequence[nn.Parameter], max_norm: flo
     """
     group: dict[str, Any] = optimizer.param_groups[0]
     (beta1, beta2), states = group["betas"], optimizer.state
-    batches = list(_batches(parameters))
+    launches = list(_launches(parameters))
     torch._foreach_add_([states[parameter]["step"] for parameter in parameters], 1)
-    with current(parameters[0].device):
-        square = _square(batches)
-        for batch in batches:
-            moments = [states[parameter] for parameter in batch.parameters]
-            triton_kernels.change[(batch.programs,)](
-                tuple(batch.parameters),
-                _gradients(batch),
+    with launching_on(parameters[0].device):
+        squared_norm = _squared_norm(launches)
+        for launch in launches:
+            moments = [states[parameter] for parameter in launch.parameters]
+            triton_kernels.adam[(launch.programs,)](
+                tuple(launch.parameters),
+                _gradients(launch),
                 tuple(state["exp_avg"] for state in moments),
                 tuple(state["exp_avg_sq"] for state in moments),
                 tuple(state["step"] for state in moments),
-                batch.starts,
-                batch.sizes,
-                square,
+                launch.starts,
+                launch.sizes,
+                squared_norm,
                 max_norm,
                 group["lr"],
                 BETA1=beta1,
@@ -94,29 +100,29 @@ def step(optimizer: Optimizer, parameters: Sequence[nn.Parameter], max_norm: flo
                 EPS=group["eps"],
                 LOG_BETA1=math.log(beta1),
                 LOG_BETA2=math.log(beta2),
-                COUNT=len(batch.parameters),
+                COUNT=len(launch.parameters),
                 BLOCK=BLOCK,
             )
 
 
-def _batches(parameters: Sequence[nn.Parameter]) -> Iterator[_Batch]:
-    for first in range(0, len(parameters), MOST):
-        some = list(parameters[first : first + MOST])
-        *starts, programs = accumulate((triton.cdiv(each.numel(), BLOCK) for each in some), initial=0)
-        yield _Batch(some, tuple(starts), programs)
+def _launches(parameters: Sequence[nn.Parameter]) -> Iterator[_Launch]:
+    for first in range(0, len(parameters), TENSORS_PER_LAUNCH):
+        chunk = list(parameters[first : first + TENSORS_PER_LAUNCH])
+        *starts, programs = accumulate((triton.cdiv(each.numel(), BLOCK) for each in chunk), initial=0)
+        yield _Launch(chunk, tuple(starts), programs)
 
 
-def _square(batches: Sequence[_Batch]) -> Tensor:
-    """The squared norm of all gradients, ()."""
-    sums = batches[0].parameters[0].new_empty(sum(batch.programs for batch in batches))
-    for batch, part in zip(batches, sums.split([batch.programs for batch in batches]), strict=True):
-        triton_kernels.squares[(batch.programs,)](
-            _gradients(batch), batch.starts, batch.sizes, part, COUNT=len(batch.parameters), BLOCK=BLOCK
+def _squared_norm(launches: Sequence[_Launch]) -> Tensor:
+    """Return the squared norm of all gradients, ()."""
+    sums = launches[0].parameters[0].new_empty(sum(launch.programs for launch in launches))
+    for launch, launch_sums in zip(launches, sums.split([launch.programs for launch in launches]), strict=True):
+        triton_kernels.sum_squares[(launch.programs,)](
+            _gradients(launch), launch.starts, launch.sizes, launch_sums, COUNT=len(launch.parameters), BLOCK=BLOCK
         )
     return sums.sum()
 
 
-def _gradients(batch: _Batch) -> tuple[Tensor, ...]:
-    found = tuple(parameter.grad for parameter in batch.parameters if parameter.grad is not None)
-    assert len(found) == len(batch.parameters)
-    return found
+def _gradients(launch: _Launch) -> tuple[Tensor, ...]:
+    gradients = tuple(parameter.grad for parameter in launch.parameters if parameter.grad is not None)
+    assert len(gradients) == len(launch.parameters)
+    return gradients

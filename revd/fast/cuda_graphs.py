@@ -1,4 +1,4 @@
-"""A step of work that a GPU can do again without being told each kernel anew."""
+"""Functions that are captured as CUDA graphs and replayed, which saves launching each kernel."""
 
 from __future__ import annotations
 
@@ -15,48 +15,52 @@ from torch.distributions import Distribution
 
 T = TypeVar("T")
 
-#: Real calls before the capture: libraries choose their kernels in them and optimisers create their state.
+#: Eager calls before the capture, in which libraries choose their kernels and optimisers create their state.
 WARM_UPS = 3
 
 
-class Recorder(Protocol):
-    """How work is recorded; a CUDA stream in earnest."""
+class GraphRecorder(Protocol):
+    """How a function is captured; `CudaGraphRecorder`, or a substitute in tests."""
 
-    def warm_up(self, work: Callable[[], T]) -> T:
-        """Do the work where it will be captured."""
+    def warm_up(self, function: Callable[[], T]) -> T:
+        """Run the function on the stream on which it will be captured."""
 
-    def capture(self, work: Callable[[], T]) -> tuple[Callable[[], None], T]:
-        """Record the work without doing it: what does it, and its results, which every replay overwrites."""
+    def capture(self, function: Callable[[], T]) -> tuple[Callable[[], None], T]:
+        """Capture the function without running it.
+
+        Returns:
+            A function that replays the capture, and the result, which each replay overwrites.
+        """
 
 
 @dataclass(frozen=True)
-class _Captured(Generic[T]):
+class _Capture(Generic[T]):
     inputs: tuple[Tensor, ...]
     replay: Callable[[], None]
     result: T
     fingerprint: Hashable
 
 
-class Replayable(Generic[T]):
-    """A function of tensors that is captured once it is warm, and from then on replayed.
+class GraphedFunction(Generic[T]):
+    """A function of tensors that is captured after a few calls and replayed from then on.
 
     Without a recorder it is the function itself. With one, each combination of shapes has its own capture, inputs are
-    copied to where the capture reads them, and results are valid until the next call. Warming up is no dry run: the
-    first calls do their work eagerly, so nothing has to be undone.
+    copied to where the capture reads them, and results are valid until the next call. The first calls run eagerly and
+    count: warming up repeats nothing and undoes nothing.
 
     Args:
-        name: What it is, for the warning that it could not be captured.
-        function: The work. It must not wait for the GPU.
-        recorder: None for no capturing.
-        fingerprint: Equal as long as a capture may be replayed: addresses of the tensors that the function reads
-            besides its inputs, and its constants.
+        name: Names the function in the warning that it could not be captured.
+        function: The function. It must not wait for the GPU.
+        recorder: None to capture nothing.
+        fingerprint: Returns the addresses of all tensors that the function reads besides its inputs, and its
+            constants. A capture is stale once this value has changed.
     """
 
     def __init__(
         self,
         name: str,
         function: Callable[..., T],
-        recorder: Recorder | None,
+        recorder: GraphRecorder | None,
         fingerprint: Callable[[], Hashable],
     ) -> None:
         self._name = name
@@ -64,21 +68,21 @@ class Replayable(Generic[T]):
         self._recorder = recorder
         self._fingerprint = fingerprint
         self._calls: dict[Hashable, int] = {}
-        self._captured: dict[Hashable, _Captured[T]] = {}
+        self._captured: dict[Hashable, _Capture[T]] = {}
 
-    def renew(self) -> None:
-        """Forget captures that would read or write what is no longer in use; call it before a series of calls.
+    def drop_stale_captures(self) -> None:
+        """Drop captures that use tensors no longer in use; call it before a series of calls.
 
-        What is forgotten warms up again: an optimiser may have lost its state, which must not be created in a capture.
+        Dropped captures warm up again: an optimiser may have lost its state, which must not be created in a capture.
         """
         if not self._captured:
             return
         current = self._fingerprint()
-        for key in [key for key, kept in self._captured.items() if kept.fingerprint != current]:
+        for key in [key for key, capture in self._captured.items() if capture.fingerprint != current]:
             del self._captured[key], self._calls[key]
 
     def __call__(self, *inputs: Tensor) -> T:
-        """Do the work."""
+        """Call the function, eagerly or as a replay."""
         if self._recorder is None:
             return self._function(*inputs)
         key = tuple((tensor.shape, tensor.stride(), tensor.dtype) for tensor in inputs)
@@ -89,64 +93,66 @@ class Replayable(Generic[T]):
             try:
                 self._captured[key] = self._capture(self._recorder, inputs)
             except RuntimeError as error:
-                return self._without_recorder(error, inputs)
-        captured = self._captured[key]
-        for static, given in zip(captured.inputs, inputs, strict=True):
-            static.copy_(given)
-        captured.replay()
-        return captured.result
+                return self._stop_capturing(error, inputs)
+        capture = self._captured[key]
+        for static, value in zip(capture.inputs, inputs, strict=True):
+            static.copy_(value)
+        capture.replay()
+        return capture.result
 
-    def _capture(self, recorder: Recorder, inputs: tuple[Tensor, ...]) -> _Captured[T]:
+    def _capture(self, recorder: GraphRecorder, inputs: tuple[Tensor, ...]) -> _Capture[T]:
         static = _copies(inputs)
         replay, result = recorder.capture(lambda: self._function(*static))
-        return _Captured(static, replay, result, self._fingerprint())
+        return _Capture(static, replay, result, self._fingerprint())
 
-    def _without_recorder(self, error: RuntimeError, inputs: tuple[Tensor, ...]) -> T:
+    def _stop_capturing(self, error: RuntimeError, inputs: tuple[Tensor, ...]) -> T:
         self._recorder = None
-        warnings.warn(f"{self._name} runs without a CUDA graph, for it could not be captured: {error}", stacklevel=4)
+        warnings.warn(
+            f"{self._name} runs without a CUDA graph, because it could not be captured: {error}", stacklevel=4
+        )
         return self._function(*inputs)
 
 
 def _copies(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Inputs as captures read them, and warm-ups too.
+    """Copy the inputs of a capture or a warm-up call.
 
-    Memory of their own is aligned, a view of other memory need not be, and Triton compiles a kernel for either: what is
-    compiled or loaded during a capture ends it.
+    A copy's memory is aligned, that of a view may not be, and Triton compiles a different kernel for each. Compiling or
+    loading a kernel during a capture makes the capture fail.
     """
     return tuple(torch.empty_like(tensor).copy_(tensor) for tensor in inputs)
 
 
-class CudaRecorder:
-    """Records CUDA graphs on a stream of its own."""
+class CudaGraphRecorder:
+    """Captures CUDA graphs on its own stream."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stream = torch.cuda.Stream(device)
-        # The thread in which torch computes gradients warns if a matrix product is the first thing it does on a GPU.
+        # torch's autograd thread warns if a matrix product is its first operation on a GPU.
         torch.zeros((), device=device, requires_grad=True).neg().backward()
 
-    def warm_up(self, work: Callable[[], T]) -> T:
-        """Do the work on the side stream: autograd remembers the stream on which it first saw a parameter."""
+    def warm_up(self, function: Callable[[], T]) -> T:
+        """Run on the stream of the captures: autograd remembers the stream on which it first used a parameter."""
         caller = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(caller)
         with torch.cuda.stream(self._stream), unvalidated_distributions():
-            result = work()
+            result = function()
         caller.wait_stream(self._stream)
         return result
 
-    def capture(self, work: Callable[[], T]) -> tuple[Callable[[], None], T]:
-        """Capture a graph; torch registers its default generator with it, so that replays draw new numbers."""
+    def capture(self, function: Callable[[], T]) -> tuple[Callable[[], None], T]:
+        """Capture a graph; torch registers its default generator with it, so replays draw new random numbers."""
         graph = torch.cuda.CUDAGraph()
-        # Other threads, of an environment or a logger, may use the GPU meanwhile.
+        # Lets other threads, of an environment or a logger, use the GPU at the same time.
         capturing = torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local")
         with unvalidated_distributions(), without_garbage_collection(), capturing:
-            result = work()
+            result = function()
         return graph.replay, result
 
 
 @contextmanager
 def unvalidated_distributions() -> Iterator[None]:
-    """Let torch's distributions not look at their parameters, for which they would wait for the GPU."""
+    """Keep torch's distributions from validating their parameters, which would wait for the GPU."""
     before = Distribution._validate_args
     Distribution.set_default_validate_args(False)
     try:
@@ -157,7 +163,7 @@ def unvalidated_distributions() -> Iterator[None]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Let nothing be freed that happens to be garbage: a model's old graphs, freed now, would end a capture."""
+    """Pause garbage collection: freeing the old graphs of another model would make a capture fail."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -168,5 +174,5 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def addresses(*tensors: Tensor) -> tuple[int, ...]:
-    """Where tensors lie, as part of a fingerprint."""
+    """Return the memory addresses of tensors, for a fingerprint."""
     return tuple(tensor.data_ptr() for tensor in tensors)

@@ -1,4 +1,4 @@
-"""Vectorised environments in groups, one of which can step while another's actions are computed."""
+"""Vectorised environments in groups: one group steps while the actions of another are computed."""
 
 from __future__ import annotations
 
@@ -12,47 +12,48 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 if TYPE_CHECKING:
     from revd.arrays import Array
 
-#: Rewards, dones and infos.
-Outcome: TypeAlias = "tuple[Array, Array, list[dict[str, Any]]]"
+#: Rewards, dones and infos of a step.
+StepResults: TypeAlias = "tuple[Array, Array, list[dict[str, Any]]]"
 
 
 class GroupedVecEnv(Protocol):
     """A VecEnv that can also be stepped group by group.
 
-    To send to all groups, to receive from all of them and to ask for the outcome is what its `step` does. Observations,
-    which are arrays, come first: a policy can look at them while the rest is put together. Asking it for something else
-    (`get_attr`) while a group steps must be harmless, and `reset` forgets what is under way.
+    `step` is the same as `send`, `receive` and `step_results` for every group. Observations must be arrays. They come
+    before the results, so that the policy can start on them while the results are assembled. Other calls (`get_attr`)
+    must be harmless while a group steps, and `reset` discards steps that were not received.
     """
 
     num_envs: int
 
     @property
     def groups(self) -> Sequence[slice]:
-        """The environments of each group, in order; fewer than two groups where it cannot be divided."""
+        """The environments of each group, in order; fewer than two groups if they cannot be divided."""
 
     def send(self, group: int, actions: Array) -> None:
-        """Let a group step, without waiting for it."""
+        """Start a step of a group without waiting for it."""
 
     def receive(self, group: int) -> Array:
-        """Wait for a group: what its environments show now."""
+        """Wait for a group's step and return its observations."""
 
-    def outcome(self, group: int) -> Outcome:
-        """What else came of the step that was received last."""
+    def step_results(self, group: int) -> StepResults:
+        """Return rewards, dones and infos of the step received last."""
 
 
-def find_groups(env: VecEnv) -> GroupedVecEnv | None:
-    """The environment as one of several groups; None if it is not.
+def as_grouped(env: VecEnv) -> GroupedVecEnv | None:
+    """Return the environment if it has two groups or more, else None.
 
-    Wrappers hand on the attributes of what they wrap, past what they do themselves, so the class itself must have them.
+    Its class itself must have the methods: wrappers forward unknown attributes to the environment that they wrap, and
+    a step by group would then bypass the wrapper.
     """
-    if not all(hasattr(type(env), name) for name in ("send", "receive", "outcome")):
+    if not all(hasattr(type(env), name) for name in ("send", "receive", "step_results")):
         return None
     grouped = cast(GroupedVecEnv, env)
     return grouped if len(grouped.groups) > 1 else None
 
 
-def joined(observations: Sequence[Array], outcomes: Sequence[Outcome]) -> VecEnvStepReturn:
-    """What all groups gave, as `step_wait` would return it."""
-    rewards, dones, infos = zip(*outcomes, strict=True)
-    together = [info for part in infos for info in part]
-    return np.concatenate(observations), np.concatenate(rewards), np.concatenate(dones), together
+def concatenate_groups(observations: Sequence[Array], results: Sequence[StepResults]) -> VecEnvStepReturn:
+    """Join the observations and results of all groups into the return value of `step_wait`."""
+    rewards, dones, infos = zip(*results, strict=True)
+    all_infos = [info for group_infos in infos for info in group_infos]
+    return np.concatenate(observations), np.concatenate(rewards), np.concatenate(dones), all_infos

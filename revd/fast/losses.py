@@ -1,4 +1,4 @@
-"""The objectives of PPO and A2C as SB3 defines them, without a look at any number: everything stays on the device."""
+"""SB3's objectives of PPO and A2C, computed on the device without reading any number back to the host."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn import functional
 
 
-class Evaluation(NamedTuple):
-    """What the policy says today about the steps of a minibatch of n.
+class ActionEvaluation(NamedTuple):
+    """The current policy's evaluation of a minibatch of n steps.
 
     Attributes:
         values: (n,).
         log_prob: Of the actions taken, (n,).
-        entropy: (n,), or None where the distribution has no formula for it.
+        entropy: (n,), or None if the distribution has no formula for it.
     """
 
     values: Tensor
@@ -25,32 +25,36 @@ class Evaluation(NamedTuple):
     entropy: Tensor | None
 
     def entropy_loss(self) -> Tensor:
-        """The negative mean entropy, or its estimate from the actions taken."""
+        """Return the negative mean entropy, estimated from the actions taken if it has no formula."""
         return -torch.mean(-self.log_prob if self.entropy is None else self.entropy)
 
 
 class Objective(Protocol):
-    """A loss and the numbers to report about it.
+    """A loss and the statistics that it reports.
 
     Attributes:
-        coefficients: Names of the numbers that may differ from one update to the next.
-        statistics: Names of the numbers that are reported.
+        coefficients: Names of the numbers that may change between updates.
+        statistics: Names of the numbers reported.
     """
 
     coefficients: ClassVar[tuple[str, ...]]
     statistics: ClassVar[tuple[str, ...]]
 
-    def __call__(self, now: Evaluation, then: RolloutBufferSamples, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss, (), and the statistics, (len(statistics),), for coefficients (len(coefficients),)."""
+    def __call__(
+        self, evaluation: ActionEvaluation, samples: RolloutBufferSamples, coefficients: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss, (), and the statistics, (len(self.statistics),)."""
 
 
 @dataclass(frozen=True)
 class PPOObjective:
-    """Clipped surrogate, squared error of the value, entropy: Schulman et al. 2017, with SB3's value clipping.
+    """Clipped surrogate, squared error of the value, entropy.
+
+    Schulman et al. 2017, with SB3's clipping of values.
 
     Attributes:
-        normalize_advantage: Within each minibatch.
-        clip_values: Keep the value within `clip_range_vf` of what it was.
+        normalize_advantage: Standardise the advantages of each minibatch.
+        clip_values: Keep each value within `clip_range_vf` of the old one.
     """
 
     normalize_advantage: bool
@@ -66,56 +70,64 @@ class PPOObjective:
         "loss",
     )
 
-    def __call__(self, now: Evaluation, then: RolloutBufferSamples, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Objective`; `low` and `high` are 1 -+ clip_range."""
+    def __call__(
+        self, evaluation: ActionEvaluation, samples: RolloutBufferSamples, coefficients: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the loss and the statistics; `low` and `high` are 1 -+ clip_range."""
         low, high, clip_range, clip_range_vf, ent_coef, vf_coef = coefficients.unbind()
         # A minibatch of one has no standard deviation.
-        normalize = self.normalize_advantage and len(then.advantages) > 1
-        advantages = normalized(then.advantages) if normalize else then.advantages
-        log_ratio = now.log_prob - then.old_log_prob
+        normalize = self.normalize_advantage and len(samples.advantages) > 1
+        advantages = standardized(samples.advantages) if normalize else samples.advantages
+        log_ratio = evaluation.log_prob - samples.old_log_prob
         ratio = torch.exp(log_ratio)
         policy_loss = -torch.min(advantages * ratio, advantages * torch.clamp(ratio, low, high)).mean()
-        values = now.values
+        values = evaluation.values
         if self.clip_values:
-            values = then.old_values + torch.clamp(values - then.old_values, -clip_range_vf, clip_range_vf)
-        value_loss = functional.mse_loss(then.returns, values)
-        entropy_loss = now.entropy_loss()
+            values = samples.old_values + torch.clamp(values - samples.old_values, -clip_range_vf, clip_range_vf)
+        value_loss = functional.mse_loss(samples.returns, values)
+        entropy_loss = evaluation.entropy_loss()
         loss = policy_loss + ent_coef * entropy_loss + vf_coef * value_loss
         with torch.no_grad():
             excess = ratio - 1
-            # An unbiased estimate of the reverse divergence that is never negative: joschu.net/blog/kl-approx.html
+            # An unbiased estimate of the reverse KL divergence that is never negative: joschu.net/blog/kl-approx.html
             approx_kl = torch.mean(excess - log_ratio)
             clip_fraction = torch.mean((torch.abs(excess) > clip_range).float())
-            reported = torch.stack((entropy_loss, policy_loss, value_loss, approx_kl, clip_fraction, loss))
-        return loss, reported
+            statistics = torch.stack((entropy_loss, policy_loss, value_loss, approx_kl, clip_fraction, loss))
+        return loss, statistics
 
 
 @dataclass(frozen=True)
 class A2CObjective:
-    """Policy gradient, squared error of the value, entropy: Mnih et al. 2016."""
+    """Policy gradient, squared error of the value, entropy: Mnih et al. 2016.
+
+    Attributes:
+        normalize_advantage: Standardise the advantages of the rollout.
+    """
 
     normalize_advantage: bool
 
     coefficients: ClassVar[tuple[str, ...]] = ("ent_coef", "vf_coef")
     statistics: ClassVar[tuple[str, ...]] = ("entropy_loss", "policy_loss", "value_loss")
 
-    def __call__(self, now: Evaluation, then: RolloutBufferSamples, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Objective`."""
+    def __call__(
+        self, evaluation: ActionEvaluation, samples: RolloutBufferSamples, coefficients: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the loss and the statistics."""
         ent_coef, vf_coef = coefficients.unbind()
-        advantages = normalized(then.advantages) if self.normalize_advantage else then.advantages
-        policy_loss = -(advantages * now.log_prob).mean()
-        value_loss = functional.mse_loss(then.returns, now.values)
-        entropy_loss = now.entropy_loss()
+        advantages = standardized(samples.advantages) if self.normalize_advantage else samples.advantages
+        policy_loss = -(advantages * evaluation.log_prob).mean()
+        value_loss = functional.mse_loss(samples.returns, evaluation.values)
+        entropy_loss = evaluation.entropy_loss()
         loss = policy_loss + ent_coef * entropy_loss + vf_coef * value_loss
         return loss, torch.stack((entropy_loss, policy_loss, value_loss)).detach()
 
 
-def normalized(advantages: Tensor) -> Tensor:
-    """With mean 0 and standard deviation 1, (n,)."""
+def standardized(advantages: Tensor) -> Tensor:
+    """Shift and scale advantages (n,) to mean 0 and standard deviation 1."""
     return (advantages - advantages.mean()) / (advantages.std() + 1e-8)
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> Tensor:
-    """1 - Var[returns - values] / Var[returns], as (); NaN where the returns do not vary."""
+    """Return 1 - Var[returns - values] / Var[returns], (); NaN if the returns do not vary."""
     variance = returns.var(correction=0)
     return torch.where(variance == 0, torch.nan, 1 - (returns - values).var(correction=0) / variance)

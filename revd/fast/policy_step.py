@@ -1,4 +1,4 @@
-"""The policy acts while a rollout is collected: from a CUDA graph, and straight into the buffer."""
+"""The policy's forward pass during a rollout, from a CUDA graph and into the buffer."""
 
 from __future__ import annotations
 
@@ -9,35 +9,43 @@ from typing import Any
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
-from revd.fast.actor_critic import Networks
+from revd.fast.actor_critic import ActorCritic
 from revd.fast.buffer import DeviceRolloutBuffer
-from revd.fast.cuda_graphs import Recorder, Replayable, addresses
+from revd.fast.cuda_graphs import GraphedFunction, GraphRecorder, addresses
 from revd.rollout import Observations
 
-Answer = tuple[Tensor, Tensor, Tensor]
+#: Actions, values and log-probabilities.
+PolicyOutput = tuple[Tensor, Tensor, Tensor]
 
 
-class Acting:
-    """Stands in for a policy's `forward` during SB3's `collect_rollouts`.
+class PolicyStep:
+    """Replaces a policy's `forward` during SB3's `collect_rollouts`.
 
-    The first call of each step is SB3's: its observations are on the device already, so they go into the buffer from
-    there, together with the answer. Any other call, of a callback perhaps, gets what the policy itself says.
+    The first call of each step is SB3's: its observations are already on the device, so they are written to the buffer
+    from there, together with the policy's output. Every other call, for example from a callback, runs the policy's own
+    `forward`.
     """
 
     def __init__(
-        self, policy: ActorCriticPolicy, networks: Networks, buffer: DeviceRolloutBuffer, recorder: Recorder | None
+        self,
+        policy: ActorCriticPolicy,
+        actor_critic: ActorCritic,
+        buffer: DeviceRolloutBuffer,
+        recorder: GraphRecorder | None,
     ) -> None:
         self.policy = policy
-        self.networks = networks
+        self.actor_critic = actor_critic
         self._buffer = buffer
-        # `forward` as it was, for by the time of the call the policy's is this object.
+        # Kept, since `policy.forward` is this object while a rollout is collected.
         self._forward = policy.forward
-        self._answer: Replayable[Answer] = Replayable("acting", networks.forward, recorder, self._fingerprint)
+        self._graphed_forward: GraphedFunction[PolicyOutput] = GraphedFunction(
+            "the policy's forward pass", actor_critic.forward, recorder, self._fingerprint
+        )
 
     @contextmanager
-    def instead_of_forward(self) -> Iterator[None]:
-        """While it lasts, calling the policy means calling this."""
-        self._answer.renew()
+    def replacing_forward(self) -> Iterator[None]:
+        """Within the block, calls of the policy come here."""
+        self._graphed_forward.drop_stale_captures()
         policy: Any = self.policy
         policy.forward = self
         try:
@@ -45,15 +53,15 @@ class Acting:
         finally:
             del policy.forward
 
-    def __call__(self, obs: Observations, deterministic: bool = False) -> Answer:
-        """Actions, values and log-probabilities, as the policy's `forward`."""
+    def __call__(self, obs: Observations, deterministic: bool = False) -> PolicyOutput:
+        """Return actions, values and log-probabilities, like the policy's `forward`."""
         buffer = self._buffer
-        foreign = buffer.is_staged or buffer.full or deterministic or _batch_size(obs) != buffer.n_envs
-        if foreign:
+        not_from_sb3 = buffer.is_staged or buffer.full or deterministic or _batch_size(obs) != buffer.n_envs
+        if not_from_sb3:
             return self._forward(obs, deterministic)  # type: ignore[arg-type]
-        # Only tensors are captured; a policy of dictionaries has no recorder.
-        actions, values, log_probs = self._answer(buffer.stage_observations(obs))  # type: ignore[arg-type]
-        return actions, *buffer.stage_answer(actions, values, log_probs)
+        # Dict observations come here too: without a recorder the function is called as it is.
+        actions, values, log_probs = self._graphed_forward(buffer.stage_observations(obs))  # type: ignore[arg-type]
+        return actions, *buffer.stage_policy_output(actions, values, log_probs)
 
     def _fingerprint(self) -> Hashable:
         return addresses(*self.policy.parameters(), *self.policy.buffers())

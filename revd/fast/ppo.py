@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3, faster."""
+"""A faster PPO with the interface of Stable-Baselines3's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _APPROX_KL = PPOObjective.statistics.index("approx_kl")
 
 
 class FastPPO(FastOnPolicy, PPO):
-    """SB3's PPO in everything that can be seen of it: arguments, policies, callbacks, logs and files."""
+    """SB3's PPO, faster, with the same arguments, policies, callbacks, logs and files."""
 
     def train(self) -> None:
-        """SB3's update: epochs of shuffled minibatches, ended early by `target_kl` if there is one."""
+        """Train for some epochs on shuffled minibatches; `target_kl` may stop it early."""
         if not self._fast:
             super().train()
             return
@@ -25,25 +25,29 @@ class FastPPO(FastOnPolicy, PPO):
         self._update_learning_rate(self.policy.optimizer)
         coefficients = self._coefficients()
         objective = PPOObjective(self.normalize_advantage, clip_values=self.clip_range_vf is not None)
-        batches = math.ceil(self.n_steps * self.n_envs / self.batch_size)
+        n_minibatches = math.ceil(self.n_steps * self.n_envs / self.batch_size)
         with (
             self._precision(),
-            self._update.running(
-                objective, coefficients, max_grad_norm=self.max_grad_norm, steps=self.n_epochs * batches
+            self._update.prepared(
+                objective, coefficients, max_grad_norm=self.max_grad_norm, steps=self.n_epochs * n_minibatches
             ),
         ):
             for epoch in range(self.n_epochs):
-                last_epoch, stopped = self._epoch(epoch)
+                last_epoch, stopped = self._train_epoch(epoch)
                 self._n_updates += 1
                 if stopped:
                     break
         self._log(coefficients, last_epoch)
 
-    def _epoch(self, epoch: int) -> tuple[int, bool]:
-        """One pass over the rollout: how many minibatches it has looked at, and whether `target_kl` ended it."""
-        seen = 0
+    def _train_epoch(self, epoch: int) -> tuple[int, bool]:
+        """Train on the rollout once.
+
+        Returns:
+            The number of minibatches evaluated, and whether `target_kl` stopped the training.
+        """
+        evaluated = 0
         for rows in self._buffer.minibatches(self.batch_size):
-            seen += 1
+            evaluated += 1
             if self.target_kl is None:
                 self._update.step(rows)
                 continue
@@ -51,12 +55,12 @@ class FastPPO(FastOnPolicy, PPO):
             if approx_kl > 1.5 * self.target_kl:
                 if self.verbose >= 1:
                     print(f"Early stopping at step {epoch} due to reaching max kl: {approx_kl:.2f}")
-                return seen, True
-            self._update.change()
-        return seen, False
+                return evaluated, True
+            self._update.apply_gradients()
+        return evaluated, False
 
     def _coefficients(self) -> dict[str, float]:
-        """The numbers of the objective at this point of the training."""
+        """Return the objective's coefficients at this point of the training."""
         progress = self._current_progress_remaining
         # _setup_model has made schedules of both ranges.
         clip_range = float(self.clip_range(progress))  # type: ignore[operator]
@@ -71,11 +75,12 @@ class FastPPO(FastOnPolicy, PPO):
         }
 
     def _log(self, coefficients: dict[str, float], last_epoch: int) -> None:
+        """Log the update; `last_epoch` is the number of minibatches in the last epoch."""
         statistics = self._update.statistics()
         columns = dict(zip(PPOObjective.statistics, statistics.T, strict=True))
         for name in ("entropy_loss", "policy_gradient_loss", "value_loss", "clip_fraction"):
             self.logger.record(f"train/{name}", np.mean(columns[name], dtype=np.float64))
-        # As in SB3, of the last epoch and of the last minibatch alone.
+        # As in SB3: the KL of the last epoch only, the loss of the last minibatch only.
         self.logger.record("train/approx_kl", np.mean(columns["approx_kl"][-last_epoch:]))
         self.logger.record("train/loss", float(columns["loss"][-1]))
         self._log_policy()

@@ -9,18 +9,22 @@ from torch import Tensor
 def generalized_advantages(
     rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, *, gamma: float, gae_lambda: float
 ) -> Tensor:
-    """GAE(lambda), Schulman et al. 2016: A_t = delta_t + gamma * lambda * (1 - done_t) * A_{t+1}, with A_T = 0 and
-    delta_t = r_t + gamma * (1 - done_t) * V(s_{t+1}) - V(s_t).
+    """Generalised advantage estimation, GAE(lambda) (Schulman et al., 2016).
 
-    The recursion is linear, so two neighbouring steps compose to one, and log2(n_steps) rounds of composing replace
-    n_steps steps in sequence: a few dozen launches on a GPU rather than thousands.
+    ::
+
+        A_t = delta_t + gamma * lambda * (1 - done_t) * A_{t+1},    A_T = 0
+        delta_t = r_t + gamma * (1 - done_t) * V(s_{t+1}) - V(s_t)
+
+    The recursion is linear, so two neighbouring steps can be composed to one. log2(n_steps) rounds of composing replace
+    n_steps steps in sequence, which needs a few dozen launches on a GPU instead of thousands.
 
     Args:
         rewards: (n_steps, n_envs).
         values: V(s_t), (n_steps, n_envs).
         last_values: V(s_T), (n_envs,).
         dones: 1 where the step ended its episode, else 0, (n_steps, n_envs).
-        gamma: Discount.
+        gamma: Discount factor.
         gae_lambda: lambda.
 
     Returns:

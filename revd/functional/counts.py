@@ -7,18 +7,17 @@ from torch import Tensor
 
 
 def pseudo_counts(distances: Tensor, mean_square: Tensor, *, eps: float, cluster_distance: float) -> Tensor:
-    """How often a state has been seen, smoothed by a kernel over its k nearest earlier states.
+    """Visits of a state, estimated by a kernel over its k nearest earlier states.
 
     With the distances d_i to the k nearest earlier states and their mean square d_m^2::
 
         N = 1 + sum_i eps / (max(d_i^2 / d_m^2 - xi, 0) + eps)
 
-    The 1 is the visit itself, so that N >= 1; a state within the cluster distance xi of an earlier one adds a whole
-    visit.
+    The 1 is the visit itself, so that N >= 1. An earlier state within the cluster distance xi adds one visit.
 
     Args:
-        distances: (..., k); inf where there is no such neighbour, which adds nothing.
-        mean_square: d_m^2, a scalar; where it is 0 every neighbour so far was an exact duplicate, and counts whole.
+        distances: (..., k); inf where a neighbour is missing, which adds nothing.
+        mean_square: d_m^2, a scalar. If it is 0, all neighbours so far were exact duplicates, and each adds one visit.
         eps: The kernel's eps.
         cluster_distance: xi.
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def discrepancy(own: Tensor, previous: Tensor, *, eps: float, alpha: float) -> Tensor:
-    """How much farther a state is from the previous episode than from its own.
+    """The ratio of a state's distances to the previous episode and to its own, to the power 1 - alpha.
 
     ::
 
@@ -16,7 +16,7 @@ def discrepancy(own: Tensor, previous: Tensor, *, eps: float, alpha: float) -> T
     Args:
         own: mu_k, the distance to the k-th nearest other state of the same episode, any shape; inf where there is none.
         previous: nu_k, the distance to the k-th nearest state of the previous episode, of the same shape.
-        eps: Keeps the ratio finite where a state has k exact duplicates.
+        eps: Keeps the ratio finite if a state has k exact duplicates.
         alpha: Order of the Rényi divergence that the ratio comes from.
 
     Returns:
@@ -27,10 +27,10 @@ def discrepancy(own: Tensor, previous: Tensor, *, eps: float, alpha: float) -> T
 
 
 def spread(nearest: Tensor) -> Tensor:
-    """How far apart the states of an episode are: L(E) = tanh( mean_t mu_1(e_t, E) ).
+    """The spread of an episode's states: L(E) = tanh( mean_t mu_1(e_t, E) ).
 
     Args:
-        nearest: mu_1 of every state, (..., n); inf in padded rows, which are left out.
+        nearest: mu_1 of every state, (..., n); inf in padded rows, which do not count.
 
     Returns:
         L, (...), in [0, 1]; 0 where no state has a neighbour.

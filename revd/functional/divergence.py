@@ -9,7 +9,7 @@ from torch import Tensor
 
 from revd.functional.neighbors import neighbor_distances
 
-#: Distances are clamped here before their logarithm, so that exact duplicates leave the estimate finite.
+#: The smallest distance whose logarithm is taken, so that exact duplicates keep the estimate finite.
 DISTANCE_FLOOR = torch.finfo(torch.float32).tiny
 
 
@@ -42,13 +42,13 @@ def renyi_divergence(x: Tensor, y: Tensor, *, k: int = 5, alpha: float = 0.5) ->
 def divergence_from_distances(
     own: Tensor, other: Tensor, *, n: Tensor, m: Tensor, dimension: int, k: int, alpha: float
 ) -> Tensor:
-    """The estimate of `renyi_divergence` where the distances are already known.
+    """Estimate the Rényi divergence, as `renyi_divergence` does, from known distances.
 
     Args:
-        own: mu_k of every point within its own sample, (..., rows); inf in padded rows, which are left out.
+        own: mu_k of every point within its own sample, (..., rows); inf in padded rows, which do not count.
         other: nu_k of every point in the other sample, (..., rows).
-        n: Size of the own sample, (...); may lie on the host.
-        m: Size of the other sample, (...); likewise.
+        n: Size of the own sample, (...); may be on the host.
+        m: Size of the other sample, (...); may be on the host.
         dimension: d, the dimension of the points.
         k: Which neighbour the distances belong to.
         alpha: Order of the divergence.

@@ -1,7 +1,6 @@
-"""Exact k-nearest-neighbour distances, as the rewards ask for them.
+"""Exact k-nearest-neighbour distances.
 
-All searches end in `revd.functional.search.dispatch`, which chooses how distances are computed. Nothing here is
-differentiable.
+These functions check their arguments and call `revd.functional.search`. None of them is differentiable.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from revd.functional.search.dispatch import nearest as search
-from revd.functional.search.reference_set import Target
+from revd.functional.search import ReferenceSet, nearest_distances
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -27,18 +25,18 @@ def neighbor_distances(
 
     Args:
         x: Points, (..., n, d). Any floating type; rounded to float32, in which distances are computed and returned.
-            Below 1e-19 their squares are too small for it, and they lose digits.
-        y: Where to look for neighbours, (..., m, d) with the batch dimensions of `x`. None searches `x` itself and
-            leaves each point's own entry out; a duplicate of it in another row is a neighbour at distance 0.
+            Distances below 1e-19 lose digits, since their squares underflow.
+        y: Points to search, (..., m, d) with the batch dimensions of `x`. None searches `x` itself without each
+            point's own entry; a duplicate in another row is a neighbour at distance 0.
         k: Number of neighbours.
-        x_lengths: (...), only the first so many rows of `x` count (ragged batches).
+        x_lengths: (...), how many leading rows of `x` count (ragged batches).
         y_lengths: The same for `y`.
 
     Returns:
         (..., n, k). Missing neighbours and padded rows are inf.
 
     Raises:
-        ValueError: k exceeds what even a full row could offer (n - 1 without `y`, m with it), or shapes disagree.
+        ValueError: k exceeds the neighbours of a full row (n - 1 without `y`, m with it), or shapes disagree.
     """
     x = _points("x", x)
     if y is None and y_lengths is not None:
@@ -46,12 +44,12 @@ def neighbor_distances(
     counts = _lengths("x_lengths", x_lengths, x)
     if y is None:
         _check_k(k, x.shape[-2] - 1, "points of x besides each itself")
-        target = _within(x, counts)
+        reference = _same_points(x, counts)
     else:
         y = _points("y", y, like=x)
         _check_k(k, y.shape[-2], "points of y")
-        target = _among(y, _lengths("y_lengths", y_lengths, y), x, counts)
-    return search(_flat(x), [target], k)[0].reshape(*x.shape[:-1], k)
+        reference = _other_points(y, _lengths("y_lengths", y_lengths, y), x, counts)
+    return nearest_distances(_flat(x), [reference], k)[0].reshape(*x.shape[:-1], k)
 
 
 def episode_distances(
@@ -62,7 +60,7 @@ def episode_distances(
     current_lengths: Tensor | None = None,
     previous_lengths: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Both searches of an episodic reward: within the current episode and in the previous one.
+    """Search for neighbours within the current episode and in the previous one.
 
     Args:
         current: States of the current episode, (..., n, d).
@@ -81,24 +79,24 @@ def episode_distances(
     _check_k(k, previous.shape[-2], "states in previous")
     counts = _lengths("current_lengths", current_lengths, current)
     previous_counts = _lengths("previous_lengths", previous_lengths, previous)
-    targets = [_within(current, counts), _among(previous, previous_counts, current, counts)]
-    own, other = search(_flat(current), targets, k)
+    references = [_same_points(current, counts), _other_points(previous, previous_counts, current, counts)]
+    own, other = nearest_distances(_flat(current), references, k)
     shape = (*current.shape[:-1], k)
     return own.reshape(shape), other.reshape(shape)
 
 
 def visible_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor, own: Tensor | None = None) -> Tensor:
-    """Distances to the k nearest among the first `visible` rows of `y`, a number for every point of `x`.
+    """Distances from each point of `x` to its k nearest among the first `visible` rows of `y`.
 
-    With what came before it visible to each state, this is the causal search of episodic pseudo-counts; with all rows
-    visible and `own`, the search of an episode's latest states among all of it.
+    If each state sees the earlier ones, this is the causal search of episodic pseudo-counts. If it sees all rows but
+    its `own`, it is the search of an episode's latest states among the whole episode.
 
     Args:
         x: Points, (..., n, d).
         y: States in order of time, (..., m, d).
         k: Number of neighbours; may exceed m.
         visible: (..., n), how many leading rows of `y` each point sees.
-        own: (..., n), the row of `y` that is the point itself and does not count; None where there is none.
+        own: (..., n), the row of `y` that is the point itself and does not count; None if the points are not in `y`.
 
     Returns:
         (..., n, k) ascending; missing neighbours are inf.
@@ -111,23 +109,25 @@ def visible_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor, own: Ten
     itself = None if own is None else _per_point("own", own, x, largest=y.shape[-2] - 1)
     nearest = x.new_full((*x.shape[:-1], k), torch.inf)
     if found > 0:
-        distances = search(_flat(x), [Target(_flat(y), visible=limits, own=itself)], found)[0]
+        distances = nearest_distances(_flat(x), [ReferenceSet(_flat(y), visible=limits, own=itself)], found)[0]
         nearest[..., :found] = distances.reshape(*x.shape[:-1], found)
     return nearest
 
 
-def _within(x: Tensor, counts: Tensor | None) -> Target:
-    """Among the points themselves, of which the first `counts` of each batch count."""
-    return Target(_flat(x), visible=_visible(counts, counts, x.shape[-2], x.shape[-2], x.device), within=True)
+def _same_points(x: Tensor, counts: Tensor | None) -> ReferenceSet:
+    """The points themselves, of which the first `counts` of each batch count."""
+    return ReferenceSet(
+        _flat(x), visible=_visible(counts, counts, x.shape[-2], x.shape[-2], x.device), same_points=True
+    )
 
 
-def _among(y: Tensor, counts: Tensor | None, x: Tensor, x_counts: Tensor | None) -> Target:
-    """Among other points, of which the first `counts` of each batch count."""
-    return Target(_flat(y), visible=_visible(x_counts, counts, x.shape[-2], y.shape[-2], x.device))
+def _other_points(y: Tensor, counts: Tensor | None, x: Tensor, x_counts: Tensor | None) -> ReferenceSet:
+    """Other points, of which the first `counts` of each batch count."""
+    return ReferenceSet(_flat(y), visible=_visible(x_counts, counts, x.shape[-2], y.shape[-2], x.device))
 
 
 def _visible(x_counts: Tensor | None, y_counts: Tensor | None, n: int, m: int, device: torch.device) -> Tensor | None:
-    """Columns that each row may see, (b, n): none for padded rows, the valid ones of y for the others."""
+    """How many columns each row sees, (b, n): 0 for padded rows, the valid ones of y for the others."""
     if x_counts is None and y_counts is None:
         return None
     counts = x_counts if x_counts is not None else y_counts
@@ -140,7 +140,7 @@ def _visible(x_counts: Tensor | None, y_counts: Tensor | None, n: int, m: int, d
 
 
 def _points(name: str, points: Tensor, like: Tensor | None = None, of: str = "x") -> Tensor:
-    """`points` as float32 (..., n, d), checked against the batch and dimension of `like`, the argument `of`."""
+    """Convert to float32 (..., n, d), and check batch and dimension against `like`, the argument named `of`."""
     points = torch.as_tensor(points)
     if points.ndim < 2 or points.shape[-1] == 0:
         raise ValueError(f"{name} must have shape (..., n, d) with d of at least 1, got {tuple(points.shape)}")
@@ -155,7 +155,7 @@ def _points(name: str, points: Tensor, like: Tensor | None = None, of: str = "x"
 
 
 def _lengths(name: str, lengths: Tensor | None, points: Tensor) -> Tensor | None:
-    """`lengths` flattened to (b,), checked against the points they describe."""
+    """Flatten lengths to (b,) and check them against their points; None if every row counts."""
     if lengths is None:
         return None
     lengths = torch.as_tensor(lengths, device=points.device)
@@ -164,12 +164,11 @@ def _lengths(name: str, lengths: Tensor | None, points: Tensor) -> Tensor | None
             f"{name} must be integers of shape {tuple(points.shape[:-2])}, got {lengths.dtype} {tuple(lengths.shape)}"
         )
     shortest, _ = _check_range(name, lengths, points.shape[-2])
-    # Where every row counts, nothing needs to be hidden.
     return None if shortest == points.shape[-2] else lengths.reshape(-1)
 
 
 def _per_point(name: str, numbers: Tensor, points: Tensor, *, largest: int) -> Tensor:
-    """Numbers of the points' rows, flattened to (b, n), checked: what is out of range would be read out of bounds."""
+    """Flatten row numbers or counts of points to (b, n) and check them: larger ones would be read out of bounds."""
     if numbers.shape != points.shape[:-1] or numbers.dtype not in _INTEGERS:
         shape = tuple(points.shape[:-1])
         raise ValueError(f"{name} must be integers of shape {shape}, got {numbers.dtype} {tuple(numbers.shape)}")
@@ -178,8 +177,8 @@ def _per_point(name: str, numbers: Tensor, points: Tensor, *, largest: int) -> T
 
 
 def _check_range(name: str, numbers: Tensor, largest: int) -> tuple[int, int]:
-    """The smallest and the largest of the numbers, which must not leave 0 … largest."""
-    # Both in one tensor, so that a GPU is waited for once.
+    """The smallest and the largest number, which must lie in 0 … largest."""
+    # One tensor for both, so that the host waits for a GPU once.
     least, most = torch.stack(numbers.aminmax()).tolist() if numbers.numel() else (0, 0)
     if least < 0 or most > largest:
         raise ValueError(f"{name} must lie in 0 … {largest}, got {least} … {most}")
@@ -198,5 +197,5 @@ def _check_count(k: int) -> None:
 
 
 def _flat(points: Tensor) -> Tensor:
-    """(b, n, d), whatever the batch dimensions are."""
+    """Flatten the batch dimensions: (b, n, d)."""
     return points[None] if points.ndim == 2 else points.flatten(0, -3)

@@ -15,7 +15,7 @@ from revd.rewards.ride import RIDE
 if TYPE_CHECKING:
     from revd.spaces import Space
 
-#: Every method by the name that `make_reward`, the callback and the command line know it by.
+#: Every method by its name in `make_reward`, the callback and the command line.
 REWARDS: dict[str, type[IntrinsicReward]] = {"revd": REVD, "re3": RE3, "ride": RIDE}
 
 
@@ -27,17 +27,17 @@ def make_reward(
     n_envs: int,
     **parameters: Any,
 ) -> IntrinsicReward:
-    """An intrinsic reward by name; an instance is passed through, if it fits.
+    """Make an intrinsic reward by name; an instance is returned as it is, if it fits.
 
     Args:
         reward: A name from `REWARDS`, or an instance made for the same spaces and number of environments.
         observation_space: Gymnasium space of one observation.
         action_space: Gymnasium space of one action.
         n_envs: Parallel environments.
-        parameters: The method's parameters; not together with an instance.
+        parameters: The method's parameters; none with an instance.
 
     Raises:
-        ValueError: Unknown name or parameter (with the nearest valid ones), or a value out of range.
+        ValueError: Unknown name or parameter (the message lists the nearest valid ones), or a value out of range.
     """
     check_parameters(reward, parameters)
     if isinstance(reward, IntrinsicReward):
@@ -49,12 +49,18 @@ def make_reward(
 def check_parameters(reward: str | IntrinsicReward, parameters: dict[str, Any], *, besides: Sequence[str] = ()) -> None:
     """Raise the ValueError that `make_reward` would raise for a name or parameters, before spaces are known.
 
-    `besides` are names that are valid where the parameters were given, though they are not the method's.
+    Args:
+        reward: A name or an instance.
+        parameters: The method's parameters.
+        besides: Other keywords of the caller, which the message about an unknown name may suggest.
     """
     if isinstance(reward, IntrinsicReward):
         if parameters:
             method = type(reward).__name__
-            raise ValueError(f"parameters ({', '.join(parameters)}) belong into the {method} instance that was given")
+            raise ValueError(
+                f"parameters ({', '.join(parameters)}) cannot change the {method} instance that was given: "
+                "pass them to make_reward, or to the class, when you create it"
+            )
         return
     if not isinstance(reward, str) or reward not in REWARDS:
         raise ValueError(unknown_name("reward", str(reward), REWARDS))

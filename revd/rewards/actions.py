@@ -1,4 +1,4 @@
-"""Actions as the models of a reward see them: vectors in, and a loss for a guess of them."""
+"""Actions as vectors for the models of a reward, and the loss of predicted actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ActionModel:
-    """How actions of one space enter a network and how well a network guessed them.
+    """Turns actions of one space into vectors, and measures how well a network predicted them.
 
     Args:
         space: Box, Discrete, MultiDiscrete or MultiBinary.
@@ -26,15 +26,15 @@ class ActionModel:
         self.size = feature_size(space)
 
     def features(self, actions: Tensor) -> Tensor:
-        """(n, *action_shape) -> (n, size): one-hot for discrete parts."""
+        """Vectors of actions, (n, *action_shape) -> (n, size); one-hot for discrete parts."""
         return features(self.space, actions)
 
-    def loss(self, guessed: Tensor, actions: Tensor) -> Tensor:
-        """How far the guess (n, size) is from the actions' features: cross-entropy, or the mean squared error."""
+    def loss(self, predicted: Tensor, actions: Tensor) -> Tensor:
+        """The loss of a prediction, (n, size), of the actions' features: cross-entropy or mean squared error."""
         sizes = discrete_sizes(self.space)
         if sizes is not None:
-            parts = zip(guessed.split(sizes, dim=-1), actions.split(sizes, dim=-1), strict=True)
-            return torch.stack([functional.cross_entropy(guess, one_hot) for guess, one_hot in parts]).sum()
+            parts = zip(predicted.split(sizes, dim=-1), actions.split(sizes, dim=-1), strict=True)
+            return torch.stack([functional.cross_entropy(part, one_hot) for part, one_hot in parts]).sum()
         if is_binary(self.space):
-            return functional.binary_cross_entropy_with_logits(guessed, actions)
-        return functional.mse_loss(guessed, actions)
+            return functional.binary_cross_entropy_with_logits(predicted, actions)
+        return functional.mse_loss(predicted, actions)

@@ -1,4 +1,4 @@
-"""The contract of an intrinsic reward: a module that pays a bonus for every transition of a rollout."""
+"""The base class of intrinsic rewards: a module that pays a bonus for every transition of a rollout."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from revd.moments import RunningMoments
 from revd.rewards.config import RewardConfig, build_config, require_integer
-from revd.rewards.metrics import Mean, noted, read_means, total
-from revd.rollout import WITH_SUCCESSORS
+from revd.rewards.metrics import Mean, as_mean, read_means, total
+from revd.rollout import HOW_TO_GIVE_SUCCESSORS
 from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
     from revd.spaces import Space
 
 
-#: Parallel environments, of which some memory is kept for each.
+#: The most parallel environments: a reward keeps memory for each.
 LARGEST_ENVS = 2**20
 
 
 class IntrinsicReward(nn.Module, ABC):
-    """Pays a bonus for every transition of a rollout, and carries everything needed to go on where it stopped.
+    """Pays a bonus for every transition of a rollout, and holds all the state that resuming needs.
 
-    A method subclasses this, names its parameters in `config_type` and implements `bonus`; `update` too if it trains
-    models of its own. All tensor state lives in parameters and buffers, so that `state_dict`, `load_state_dict` and
-    `.to(device)` are complete. A reward holds no reference to an algorithm, an environment or a logger. One that does
-    not look at `rollout.next_observations` says `uses_successors = False`, as REVD and RE3 do, and subclasses of theirs
-    that look say True.
+    A subclass names its parameters in `config_type` and implements `bonus`, and `update` if it trains models of its
+    own. All tensor state lives in parameters and buffers, so that `state_dict`, `load_state_dict` and `.to(device)` are
+    complete. A reward holds no reference to an algorithm, an environment or a logger. A subclass that does not read
+    `rollout.next_observations` sets `uses_successors = False`, as REVD and RE3 do.
 
     Args:
         observation_space: Gymnasium space of one observation.
@@ -43,7 +42,7 @@ class IntrinsicReward(nn.Module, ABC):
     config_type: ClassVar[type[RewardConfig]] = RewardConfig
     config: RewardConfig
     calls: Tensor
-    #: Whether it looks at `rollout.next_observations`; those who gather rollouts leave them out otherwise.
+    #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
     uses_successors: ClassVar[bool] = True
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
@@ -67,29 +66,29 @@ class IntrinsicReward(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the state lives, read from a buffer each time."""
+        """The device of the state, read from a buffer each time."""
         return self.calls.device
 
     @torch.no_grad()
     def compute(self, rollout: Rollout) -> Tensor:
         """The unweighted bonus of every transition, (n_steps, n_envs) float32; advances the method's memory.
 
-        Padded steps (beyond `rollout.lengths`) are paid 0. The rollout is left as it is.
+        Padded steps (beyond `rollout.lengths`) are paid 0. The rollout is not changed.
 
         Raises:
-            ValueError: The rollout does not fit the spaces, is too short, or holds values that are NaN, infinite
-                or too large, and the memory is unchanged; or the bonus itself is not finite.
+            ValueError: The rollout does not fit the spaces, is too short, or holds values that are NaN, infinite or too
+                large; the memory is then unchanged. Or the bonus itself is not finite.
         """
         self.check_rollout(rollout)
         self.check_rollout_length(rollout.n_steps)
         self._metrics, self._recorded = {}, {}
         valid = rollout.valid_on(self.device)
         bonus = torch.zeros(valid.shape, device=self.device)
-        if rollout.n_valid > 0:
+        if rollout.n_valid > 0 and self.warmed_up(rollout):
             bonus = torch.where(valid, self.bonus(rollout), 0.0)
         self._check_finite(bonus)
         if self.config.normalize == "rms":
-            bonus = self._divided_by_std(bonus, valid)
+            bonus = self._divide_by_std(bonus, valid)
         self.calls += 1
         self.record(bonus_mean=Mean(total(bonus), max(rollout.n_valid, 1)))
         self._read_recorded()
@@ -97,58 +96,65 @@ class IntrinsicReward(nn.Module, ABC):
 
     @abstractmethod
     def bonus(self, rollout: Rollout) -> Tensor:
-        """The method itself: the bonus of every step, (n_steps, n_envs) float32 on `device`.
+        """The method's equation: the bonus of every step, (n_steps, n_envs) float32 on `device`.
 
-        Called by `compute` without gradients, on a rollout that has been checked.
+        `compute` calls it without gradients, with a rollout that has been checked.
         """
+
+    def warmed_up(self, rollout: Rollout) -> bool:
+        """Whether `bonus` may be called now; `compute` pays 0 until then.
+
+        A method that first gathers statistics overrides this, and gathers them from the rollout here.
+        """
+        return True
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Train the method's own models on the rollout and return their losses; {} for methods without models."""
         return {}
 
     def check_rollout(self, rollout: Rollout) -> None:
-        """Raise a ValueError unless the rollout has all that the method looks at, in the shapes of its spaces."""
+        """Raise a ValueError unless the rollout has all that the method reads, in the shapes of its spaces."""
         rollout.check_against(self.observation_space, self.action_space, self.n_envs)
         if self.uses_successors and rollout.next_observations is None:
             raise ValueError(
-                f"the rollout has no next_observations, at which {type(self).__name__} looks; {WITH_SUCCESSORS}"
+                f"the rollout has no next_observations, which {type(self).__name__} reads; {HOW_TO_GIVE_SUCCESSORS}"
             )
 
     def check_rollout_length(self, n_steps: int) -> None:
         """Raise a ValueError if rollouts of `n_steps` steps are too short for the method's parameters."""
 
     def end_episodes(self) -> None:
-        """Tell the method that all environments were reset from outside, so that running episodes end here.
+        """End the running episodes, because all environments were reset from outside.
 
-        Where no episode is running, this must change nothing.
+        If no episode is running, this must change nothing.
         """
 
     def metrics(self) -> dict[str, float]:
-        """Numbers about the last `compute`; quantities that were not defined then are left out."""
+        """Numbers about the last `compute`, without those that were undefined then."""
         self._read_recorded()
         return dict(self._metrics)
 
     def record(self, **values: Tensor | float | Mean) -> None:
-        """Add numbers to `metrics` (for use inside `bonus`), as they are now.
+        """Add the present values of numbers to `metrics`, for use inside `bonus`.
 
-        Those on a GPU are read all at once when `compute` ends, so that it is waited for once.
+        All those on a GPU are read together when `compute` ends, so that the host waits for it once.
         """
-        self._recorded |= {name: noted(name, value) for name, value in values.items()}
+        self._recorded |= {name: as_mean(name, value) for name, value in values.items()}
 
     def _read_recorded(self) -> None:
         self._metrics |= read_means(self._recorded)
         self._recorded = {}
 
-    def _divided_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
-        # A call that pays nothing (REVD's first segment, a warm-up) says nothing about the size of the bonus.
+    def _divide_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
+        # A call that pays nothing (REVD's first segment, a warm-up) does not show the size of the bonus.
         if bonus.any():
             self.bonus_moments.update(bonus[valid])
         std, mean = torch.stack([self.bonus_moments.std, self.bonus_moments.mean]).tolist()
-        # A constant bonus varies by rounding only, which is nothing to divide by; nor is what float32 takes for 0.
+        # A constant bonus varies by rounding only, and float32 rounds very small deviations to 0: neither is a divisor.
         return bonus / std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else bonus
 
     def _check_finite(self, bonus: Tensor) -> None:
-        # The largest is NaN where one of them is. One number to wait for, and few launches: `isfinite` alone is four.
+        # The maximum is NaN if one value is. It needs fewer kernel launches than `isfinite`, which alone needs four.
         if not bonus.abs().amax() < torch.inf:
             step, env = (~bonus.isfinite()).nonzero()[0].tolist()
             raise ValueError(

@@ -11,44 +11,44 @@ import numpy as np
 
 from revd.names import unknown_name
 
-#: Positive parameters lie between these, so that float32 neither takes them for 0 nor for infinity.
+#: Limits of positive parameters, within which float32 rounds them neither to 0 nor to infinity.
 SMALLEST, LARGEST = 1e-15, 1e15
-#: Counts are at most this, which tensors can be cut at; sizes of tensors at most that, which memory can hold.
+#: The largest count, an index that tensors allow, and the largest size of a tensor, which memory can hold.
 LARGEST_COUNT, LARGEST_SIZE = 2**31 - 1, 2**16
-#: What torch's generators take, with room for those that count on from a seed.
+#: The largest seed: torch's generators accept it, and numbers can be added to it.
 LARGEST_SEED = 2**62
 
 Boundary = Literal["rollout", "episode"]
-Normalize = Literal["none", "rms"]
+BonusNormalization = Literal["none", "rms"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
-    """What every reward has.
+    """Parameters of every reward.
 
     Attributes:
         normalize: "rms" divides the bonus by its running standard deviation.
-        seed: Seed of everything the method draws at random.
+        seed: Seed of all random numbers of the method.
     """
 
-    normalize: Normalize = "none"
+    normalize: BonusNormalization = "none"
     seed: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             _require_type(field.name, getattr(self, field.name), type(field.default))
-        require_choice("normalize", self.normalize, get_args(Normalize))
+        require_choice("normalize", self.normalize, get_args(BonusNormalization))
         require_integer("seed", self.seed, minimum=0, maximum=LARGEST_SEED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig(RewardConfig):
-    """What every reward with an encoder has.
+    """Parameters of every reward with an encoder.
 
     Attributes:
         embedding_size: d, the size of the embedding (of each key's, for Dict observations).
-        normalize_observations: Normalise observations before encoding, with statistics that a warm-up freezes.
-        warmup: Observations in that warm-up; until it is over the bonus is 0.
+        normalize_observations: Normalise observations before encoding, with statistics of a warm-up.
+        warmup: Observations in the warm-up, during which the bonus is 0.
     """
 
     embedding_size: int = 128
@@ -63,12 +63,12 @@ class EmbeddingConfig(RewardConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborConfig(EmbeddingConfig):
-    """What every reward has that looks for neighbours inside a segment.
+    """Parameters of every reward that searches for neighbours inside a segment.
 
     Attributes:
-        k: Which nearest neighbour is measured.
-        boundary: What a segment is: a "rollout", or a true "episode" that goes on across rollouts.
-        memory_size: States of an episode that are kept from rollout to rollout, per environment; the oldest go first.
+        k: Which nearest neighbour's distance is used.
+        boundary: Whether a segment is a "rollout", or an "episode", which may span several rollouts.
+        memory_size: States of an episode kept between rollouts, per environment; the oldest are dropped first.
     """
 
     k: int = 3
@@ -88,12 +88,17 @@ Config = TypeVar("Config", bound=RewardConfig)
 def build_config(
     config_type: type[Config], method: str, parameters: dict[str, Any], *, besides: Sequence[str] = ()
 ) -> Config:
-    """Make the method's config; a misspelt parameter is answered with the nearest valid ones, or one of `besides`."""
+    """Make the method's config.
+
+    Raises:
+        ValueError: A value is out of range, or a name is unknown; then the message lists the nearest valid ones, also
+            among `besides`.
+    """
     valid = [field.name for field in fields(config_type)]
     for name in parameters:
         if name not in valid:
             raise ValueError(unknown_name(f"parameter of {method}", name, [*valid, *besides]))
-    # NumPy's scalars, as from a sweep over an array, become Python's: a config can be written as JSON.
+    # NumPy's scalars, as from a sweep over an array, become Python's, so that a config can be written as JSON.
     return config_type(
         **{name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
     )
@@ -106,27 +111,27 @@ def require(condition: bool, name: str, value: object, valid: str) -> None:
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """`require` one of some words."""
+    """Raise a ValueError unless the value is one of the choices."""
     require(isinstance(value, str) and value in choices, name, value, " or ".join(map(repr, choices)))
 
 
 def require_number(name: str, value: object) -> None:
-    """`require` a finite number of at least 0."""
+    """Raise a ValueError unless the value is a finite number of at least 0."""
     require(_is_number(value) and 0 <= value < float("inf"), name, value, "a number of at least 0")  # type: ignore[operator]
 
 
 def require_fraction(name: str, value: object) -> None:
-    """`require` a number inside [0, 1]."""
+    """Raise a ValueError unless the value is a number inside [0, 1]."""
     require(_is_number(value) and 0 <= value <= 1, name, value, "inside [0, 1]")  # type: ignore[operator]
 
 
 def require_positive(name: str, value: float) -> None:
-    """`require` a positive number that float32 can take."""
+    """Raise a ValueError unless the value is a positive number that float32 can hold."""
     require(SMALLEST <= value <= LARGEST, name, value, f"a number from {SMALLEST:g} to {LARGEST:g}")
 
 
 def require_integer(name: str, value: object, *, minimum: int, maximum: int = LARGEST_COUNT) -> None:
-    """`require` an integer of at least `minimum` and at most `maximum`; booleans are not integers here."""
+    """Raise a ValueError unless the value is an integer, not a bool, from `minimum` to `maximum`."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     valid = f"an integer of at least {minimum}"
     if is_integer and value > maximum:  # type: ignore[operator]
@@ -135,7 +140,7 @@ def require_integer(name: str, value: object, *, minimum: int, maximum: int = LA
 
 
 def _require_type(name: str, value: object, kind: type) -> None:
-    # Words from a command line or a YAML file ("no", "0,5") would otherwise be true, or fail without a name.
+    # Otherwise strings from a command line or YAML ("no", "0,5") would count as true, or fail without the name.
     if kind is bool:
         require(isinstance(value, bool), name, value, "True or False")
     if kind is float:
@@ -143,7 +148,7 @@ def _require_type(name: str, value: object, kind: type) -> None:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a real number that a float can hold; NaN and infinity are, booleans are not."""
+    """Whether it is a real number that a float can hold, NaN and infinity included; booleans are not."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     return isinstance(value, float | np.floating) or abs(int(value)) <= sys.float_info.max

@@ -1,8 +1,7 @@
-"""What the methods share that look at states through an encoder."""
+"""The base class of rewards that are computed on embeddings of states."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from revd.rollout import Observations, Rollout
     from revd.spaces import Space
 
-#: Embeddings up to here have squared distances that float32 can hold.
+#: The largest embedding whose squared distances fit float32.
 LARGEST_EMBEDDING = 1e15
 
 
@@ -42,21 +41,16 @@ class EmbeddingReward(IntrinsicReward):
         """Whether the method trains the encoder; frozen otherwise."""
         return False
 
-    @abstractmethod
-    def embedded_bonus(self, rollout: Rollout) -> Tensor:
-        """The bonus, once observations can be embedded."""
-
-    def bonus(self, rollout: Rollout) -> Tensor:
-        """`embedded_bonus`, or zeros while the observations' statistics are still being gathered."""
-        if not self.encoder.ready:
-            self.encoder.warm_up(rollout.steps(rollout.observations))
-        if not self.encoder.ready:
-            return torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
-        return self.embedded_bonus(rollout)
+    def warmed_up(self, rollout: Rollout) -> bool:
+        """Whether the encoder's statistics are complete; until then the rollout's observations are added to them."""
+        if self.encoder.ready:
+            return True
+        self.encoder.warm_up(rollout.steps(rollout.observations))
+        return self.encoder.ready
 
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
         """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
-        # In float32, also under autocast: they are remembered, and distances between them are exact.
+        # In float32 also under autocast: they are stored, and distances between them must be exact.
         embeddings: Tensor = self.encoder(rollout.steps(observations)).float()
         if rollout.lengths is None:
             embeddings = embeddings.unflatten(0, rollout.dones.shape)
@@ -65,12 +59,12 @@ class EmbeddingReward(IntrinsicReward):
             padded = torch.zeros(*valid.shape, self.encoder.embedding_size, device=self.device)
             padded[valid] = embeddings
             embeddings = padded
-        _check_size(embeddings)
+        _check_magnitude(embeddings)
         return embeddings
 
 
-def _check_size(embeddings: Tensor) -> None:
-    # Checked before the memory is touched: later the distances would be infinite, as if neighbours were missing.
+def _check_magnitude(embeddings: Tensor) -> None:
+    # Checked before the memory changes: later the distances would be infinite, as if neighbours were missing.
     largest = embeddings.abs().amax(dim=-1)
     if not largest.amax() <= LARGEST_EMBEDDING:
         step, env = (~(largest <= LARGEST_EMBEDDING)).nonzero()[0].tolist()

@@ -1,4 +1,4 @@
-"""Numbers about a computation that stay on the device until all of them are read at once."""
+"""Numbers about a computation that stay on the device until all are read together."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ Number: TypeAlias = "Tensor | float"
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """A mean as sum and count, which is not defined where the count is 0; means of several batches add up to one.
+    """A mean as sum and count; undefined if the count is 0. Means of several batches can be added.
 
     Attributes:
         total: The sum of the numbers.
-        count: How many they are.
+        count: How many numbers there are.
     """
 
     total: Number
     count: Number
 
     def __add__(self, other: Mean) -> Mean:
-        """The mean of the numbers of both."""
+        """The mean over the numbers of both."""
         return Mean(self.total + other.total, self.count + other.count)
 
 
 def total(values: Tensor) -> Tensor:
-    """The sum, or the number of True, in float64: so that sums of any type are read together."""
+    """The sum, or the number of True, in float64, so that sums of any type can be read together."""
     return values.sum(dtype=torch.float64)
 
 
-def noted(name: str, value: Number | Mean) -> Mean:
-    """A number as it is now, whatever becomes of the tensor that holds it."""
+def as_mean(name: str, value: Number | Mean) -> Mean:
+    """Copy a number, so that later changes to its tensor have no effect."""
     if isinstance(value, Mean):
         return value
     if not isinstance(value, Tensor):
@@ -47,17 +47,17 @@ def noted(name: str, value: Number | Mean) -> Mean:
 
 
 def read_means(means: Mapping[str, Mean]) -> dict[str, float]:
-    """The means as floats, by one transfer from the device; those that are not defined are left out."""
-    parts = _read([part for mean in means.values() for part in (mean.total, mean.count)])
+    """Read the defined means as floats, by one transfer from the device."""
+    parts = _to_floats([part for mean in means.values() for part in (mean.total, mean.count)])
     sums = zip(means, parts[::2], parts[1::2], strict=True)
     return {name: added / count for name, added, count in sums if count != 0}
 
 
-def _read(numbers: list[Number]) -> list[float]:
+def _to_floats(numbers: list[Number]) -> list[float]:
     tensors = [number for number in numbers if isinstance(number, Tensor)]
     if not tensors:
         return [float(number) for number in numbers]
-    # All but single numbers of a user's own are on the same device.
+    # Only numbers that a user records may be on another device.
     together = [tensor.to(tensors[-1].device, torch.float64).reshape(()) for tensor in tensors]
     values = iter(torch.stack(together).tolist())
     return [next(values) if isinstance(number, Tensor) else float(number) for number in numbers]

@@ -1,4 +1,4 @@
-"""What the methods share that measure distances to neighbours inside a segment (REVD, RE3)."""
+"""The base class of rewards on distances to neighbours inside a segment (REVD, RE3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NeighborReward(EmbeddingReward):
         self.memory = self._make_memory()
 
     def check_rollout_length(self, n_steps: int) -> None:
-        """Within a rollout of n_steps states each has n_steps - 1 others."""
+        """Raise a ValueError if rollouts of `n_steps` states hold fewer than k others for each."""
         k = self.config.k
         if self.config.boundary == "rollout" and k > n_steps - 1:
             fewer = f"k <= {n_steps - 1}, " if n_steps > 1 else ""
@@ -36,7 +36,7 @@ class NeighborReward(EmbeddingReward):
             )
 
     def end_episodes(self) -> None:
-        """Running episodes end here."""
+        """End the running episodes in the memory."""
         self.memory.end_episodes()
 
     def _make_memory(self) -> SegmentMemory:

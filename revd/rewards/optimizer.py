@@ -1,4 +1,4 @@
-"""Adam whose state lives in a module, so that it travels with state_dict() and .to(device)."""
+"""Adam's state in a module, so that state_dict() and .to(device) include it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class AdamState(nn.Module):
     def optimizer(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
         """An Adam over `parameters` that reads and advances the buffers in place.
 
-        Counts of steps lie where the parameters are. torch's usual form would ask a GPU for each of them, the fused
-        one does not.
+        The step counts are on the device of the parameters. torch's default Adam would wait for a GPU to read each of
+        them; the fused one does not.
         """
         parameters = list(parameters)
         if len(parameters) != self.size:

@@ -44,15 +44,15 @@ class RE3(NeighborReward):
     config: RE3Config
     uses_previous = False
 
-    def embedded_bonus(self, rollout: Rollout) -> Tensor:
-        """Pay every segment of the rollout."""
+    def bonus(self, rollout: Rollout) -> Tensor:
+        """Pay log(mu_k + 1), or mu_k, for the states of every segment."""
         mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
             segments.put(mu_k, segments.own_distances(self.config.k)[..., -1])
         found = mu_k < torch.inf
         distance = torch.where(found, mu_k, 0.0)
         paid = total(found)
-        # Padded steps are never paid, so that what is not is a valid one.
+        # Padded steps are never paid, so n_valid - paid counts valid steps only.
         self.record(
             distance=Mean(total(distance), paid.clamp(min=1)), unpaid=Mean(rollout.n_valid - paid, rollout.n_valid)
         )

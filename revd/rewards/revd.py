@@ -26,8 +26,8 @@ class REVDConfig(NeighborConfig):
 
     Attributes:
         alpha: Order of the Rényi divergence, in (0, 1).
-        eps: Added to the distance within the segment, so that crowded states are paid a finite bonus.
-        scale_by_spread: Multiply by L, so that lingering in a small region does not pay.
+        eps: Added to the distance within the segment, so that the bonus of crowded states is finite.
+        scale_by_spread: Multiply by L, so that staying in a small region does not pay.
     """
 
     alpha: float = 0.5
@@ -37,7 +37,7 @@ class REVDConfig(NeighborConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 < self.alpha < 1, "alpha", self.alpha, "inside (0, 1)")
-        # The equations use 1 - alpha, in which nothing is left of an alpha below the rounding of numbers.
+        # For a smaller alpha, rounding makes 1 - alpha equal to 1.
         require(1 - self.alpha < 1, "alpha", self.alpha, "at least 1e-16")
         require_positive("eps", self.eps)
 
@@ -62,31 +62,34 @@ class REVD(NeighborReward):
     config: REVDConfig
     uses_previous = True
 
-    def embedded_bonus(self, rollout: Rollout) -> Tensor:
-        """Pay every segment of the rollout, and record how they differ from the ones before."""
+    def bonus(self, rollout: Rollout) -> Tensor:
+        """L(E) [ nu_k / (mu_k + eps) ]^(1 - alpha) for the states of every segment."""
+        config = self.config
         bonus = torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
-        reports = []
+        metrics = []
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
-            payment, report = self._pay(segments)
-            segments.put(bonus, payment)
-            reports.append(report)
-        self.record(**{name: reduce(add, (report[name] for report in reports)) for name in reports[0]})
+            own, previous = segments.distances(config.k)
+            mu_k, nu_k = own[..., -1], previous[..., -1]
+            nearest = self._nearest(segments, mu_1=own[..., 0])
+            scale = spread(nearest)
+            ratio = discrepancy(mu_k, nu_k, eps=config.eps, alpha=config.alpha)
+            segments.put(bonus, scale[:, None] * ratio if config.scale_by_spread else ratio)
+            metrics.append(self._segment_metrics(segments, mu_k, nu_k, nearest, scale, ratio))
+        self.record(**{name: reduce(add, (part[name] for part in metrics)) for name in metrics[0]})
         return bonus
 
-    def _pay(self, segments: Segments) -> tuple[Tensor, dict[str, Mean]]:
-        """What the new states of the segments are paid, (b, p), and what is reported about it."""
-        config = self.config
-        own, previous = segments.distances(config.k)
-        mu_1, mu_k, nu_k = own[..., 0], own[..., -1], previous[..., -1]
+    def _nearest(self, segments: Segments, mu_1: Tensor) -> Tensor:
+        """mu_1 of every state of the segments, those of earlier rollouts included, (b, n); `mu_1` of the new ones."""
         carried = segments.nearest_carried()
         self.memory.keep_nearest(segments, carried, mu_1)
-        nearest = torch.cat([carried, mu_1], dim=1)
-        scale = spread(nearest)
-        ratio = discrepancy(mu_k, nu_k, eps=config.eps, alpha=config.alpha)
-        bonus = scale[:, None] * ratio if config.scale_by_spread else ratio
-        # Both factors are 0 where they are not defined, which adds nothing to their sums.
+        return torch.cat([carried, mu_1], dim=1)
+
+    def _segment_metrics(
+        self, segments: Segments, mu_k: Tensor, nu_k: Tensor, nearest: Tensor, scale: Tensor, ratio: Tensor
+    ) -> dict[str, Mean]:
+        # Both factors are 0 where they are undefined, which adds nothing to their sums.
         paid, new = total((mu_k < torch.inf) & (nu_k < torch.inf)), int(segments.n_new.sum())
-        return bonus, {
+        return {
             "divergence": self._divergence(segments, mu_k, nu_k),
             "spread": Mean(total(scale), int((segments.lengths > 1).sum())),
             "discrepancy": Mean(total(ratio), paid),

@@ -40,16 +40,16 @@ class RIDEConfig(EmbeddingConfig):
     """Parameters of RIDE.
 
     Attributes:
-        inverse: Train phi by an inverse and a forward model; False keeps phi random and trains the forward model only.
-        learning_rate: Of Adam on the models.
-        batch_size: Transitions in one step of Adam; one pass over each rollout.
+        inverse: Train phi by an inverse and a forward model. False keeps phi random and trains only the forward model.
+        learning_rate: Learning rate of Adam on the models.
+        batch_size: Transitions in one step of Adam, which makes one pass over each rollout.
         k: Nearest earlier states that a pseudo-count sums over.
         memory_size: States of the running episode kept from rollout to rollout, per environment.
         kernel_eps: eps of the pseudo-count's kernel.
-        cluster_distance: xi, relative squared distance below which two states are the same.
+        cluster_distance: xi, the relative squared distance below which two states count as the same.
         c: Added to the square root of the pseudo-count.
         s_max: Square roots above this are paid 0.
-        momentum: Of the moving average of the squared distances, per rollout.
+        momentum: Momentum of the moving average of the squared distances, per rollout.
     """
 
     inverse: bool = True
@@ -88,8 +88,8 @@ class RIDE(EmbeddingReward):
     are divided by their moving average over rollouts.
 
     phi is trained by an inverse model p(a | phi, phi') and a forward model g(phi, a), whose loss is
-    || g(phi(s_t), a_t) - phi(s_{t+1}) ||_2. By the forward loss alone it would collapse to a constant, so without the
-    inverse model it stays random.
+    || g(phi(s_t), a_t) - phi(s_{t+1}) ||_2. The forward loss alone would make phi a constant, so phi stays random
+    without the inverse model.
 
     Metrics: `impact` (mean ||phi' - phi||), `count` (mean N_ep), `bonus_mean`; losses: `forward_loss`, `inverse_loss`.
     """
@@ -106,7 +106,7 @@ class RIDE(EmbeddingReward):
         self.actions = ActionModel(action_space)
         self.forward_model = two_layer_network(size + self.actions.size, size, generator)
         self.inverse_model = two_layer_network(2 * size, self.actions.size, generator) if self.config.inverse else None
-        self.adam = AdamState(self._trained())
+        self.adam = AdamState(self._trained_parameters())
         self.memory = EpisodeMemory(n_envs, size, k=1, keep_previous=False, capacity=self.config.memory_size)
         self.register_buffer("mean_square", torch.zeros(()))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
@@ -117,21 +117,21 @@ class RIDE(EmbeddingReward):
         return self.config.inverse
 
     def end_episodes(self) -> None:
-        """Counts start anew."""
+        """Start the counts of all environments from zero."""
         self.memory.end_episodes()
 
-    def embedded_bonus(self, rollout: Rollout) -> Tensor:
-        """Impact over the square root of the pseudo-count."""
+    def bonus(self, rollout: Rollout) -> Tensor:
+        """|| phi(s_{t+1}) - phi(s_t) || / sqrt(N_ep(s_{t+1})), 0 where the root exceeds `s_max`."""
         phi, phi_next = (self.embed(rollout, part) for part in (rollout.observations, rollout.successors))
         impact = (phi_next - phi).norm(dim=-1)
         counts = self._counts(phi, phi_next, rollout)
-        visits = counts.sqrt() + self.config.c
+        root = counts.sqrt() + self.config.c
         self.record(impact=_mean(impact, rollout), count=_mean(counts, rollout))
-        return torch.where(visits > self.config.s_max, 0.0, impact / visits)
+        return torch.where(root > self.config.s_max, 0.0, impact / root)
 
     @torch.enable_grad()
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """One pass of Adam over the rollout's transitions in random order.
+        """Train the models by one pass of Adam over the rollout's transitions in random order.
 
         Raises:
             ValueError: The rollout does not fit, or training has diverged.
@@ -139,16 +139,16 @@ class RIDE(EmbeddingReward):
         self.check_rollout(rollout)
         if not self.encoder.ready or rollout.n_valid == 0:
             return {}
-        observations, following = rollout.steps(rollout.observations), rollout.steps(rollout.successors)
+        observations, successors = rollout.steps(rollout.observations), rollout.steps(rollout.successors)
         executed = rollout.steps(rollout.actions)
         assert isinstance(executed, Tensor)
         actions = self.actions.features(executed.to(self.device))
-        adam = self.adam.optimizer(self._trained(), self.config.learning_rate)
+        adam = self.adam.optimizer(self._trained_parameters(), self.config.learning_rate)
         sums: dict[str, float] = defaultdict(float)
         for batch in self._minibatches(len(actions)):
-            losses = self._losses(_select(observations, batch), _rows(actions, batch), _select(following, batch))
+            losses = self._losses(_select(observations, batch), _rows(actions, batch), _select(successors, batch))
             together = torch.stack(list(losses.values()))
-            # One number after the other would be waited for, on a GPU.
+            # All in one transfer: the host would wait for a GPU at each number.
             numbers = dict(zip(losses, together.tolist(), strict=True))
             _check_losses(numbers)
             adam.zero_grad()
@@ -163,48 +163,48 @@ class RIDE(EmbeddingReward):
         config = self.config
         distances = phi.new_full((*phi.shape[:2], config.k), torch.inf)
         for segments in self.memory.segments(phi, rollout):
-            # s_{t+1} sees the states before it: what is carried, and the new ones up to s_t.
+            # s_{t+1} sees the states before it: the carried ones, and the new ones up to s_t.
             visible = (segments.carried[:, None] + segments.offsets + 1) * segments.is_new
             found = visible_distances(segments.take(phi_next), segments.current, k=config.k, visible=visible)
             segments.put(distances, found)
-        self._follow_mean_square(distances)
+        self._update_mean_square(distances)
         return pseudo_counts(
             distances, self.mean_square, eps=config.kernel_eps, cluster_distance=config.cluster_distance
         )
 
-    def _follow_mean_square(self, distances: Tensor) -> None:
-        """Move the average towards the mean square of the distances, of which missing ones are inf."""
+    def _update_mean_square(self, distances: Tensor) -> None:
+        """Move the average towards the mean square of the distances; missing distances are inf."""
         found = distances < torch.inf
-        # In float64: sums of the largest squares leave float32, where all would count as duplicates from then on.
+        # In float64: sums of large squares overflow float32, and then all states would count as duplicates.
         mean = torch.where(found, distances.double(), 0.0).square().sum() / found.sum()
-        followed = self.mean_square.lerp(mean.float(), 1 - self.config.momentum)
-        self.mean_square.copy_(torch.where(self.mean_square > 0, followed, mean.float()))
+        updated = self.mean_square.lerp(mean.float(), 1 - self.config.momentum)
+        self.mean_square.copy_(torch.where(self.mean_square > 0, updated, mean.float()))
 
-    def _losses(self, observations: Observations, actions: Tensor, following: Observations) -> dict[str, Tensor]:
+    def _losses(self, observations: Observations, actions: Tensor, successors: Observations) -> dict[str, Tensor]:
         with torch.set_grad_enabled(self.config.inverse):
-            phi, phi_next = self.encoder(observations), self.encoder(following)
+            phi, phi_next = self.encoder(observations), self.encoder(successors)
         predicted = self.forward_model(torch.cat([phi, actions], dim=-1))
         losses = {"forward_loss": (predicted - phi_next).norm(dim=-1).mean()}
         if self.inverse_model is not None:
-            guessed = self.inverse_model(torch.cat([phi, phi_next], dim=-1))
-            losses["inverse_loss"] = self.actions.loss(guessed, actions)
+            predicted_actions = self.inverse_model(torch.cat([phi, phi_next], dim=-1))
+            losses["inverse_loss"] = self.actions.loss(predicted_actions, actions)
         return losses
 
     def _minibatches(self, size: int) -> Iterator[Tensor]:
-        """Indices, on the host, in an order that depends on the seed and the number of updates alone.
+        """Indices on the host, in an order that depends only on the seed and the number of updates.
 
-        So resuming repeats it.
+        So a resumed run uses the same order.
         """
         generator = torch.Generator().manual_seed(self.config.seed + int(self.updates))
         yield from torch.randperm(size, generator=generator, device="cpu").split(self.config.batch_size)
 
-    def _trained(self) -> list[nn.Parameter]:
+    def _trained_parameters(self) -> list[nn.Parameter]:
         models = [self.forward_model, self.inverse_model, self.encoder if self.config.inverse else None]
         return [parameter for model in models if model is not None for parameter in model.parameters()]
 
 
 def _mean(values: Tensor, rollout: Rollout) -> Mean:
-    """Over the valid steps of the rollout."""
+    """The mean over the valid steps of the rollout."""
     return Mean(total(torch.where(rollout.valid_on(values.device), values, 0.0)), rollout.n_valid)
 
 
@@ -222,5 +222,5 @@ def _select(observations: Observations, index: Tensor) -> Observations:
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
-    """Some rows of a tensor, wherever it is; the host does not wait for its own numbers to arrive there."""
+    """Select rows of a tensor on any device; the host does not wait for the copy of the index."""
     return values[index.to(values.device, non_blocking=True)]

@@ -1,4 +1,4 @@
-"""What one reward has saved, put into another that is like it."""
+"""Loading the saved state of one reward into another of the same method and parameters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str, Any]) -> None:
-    """Raise a ValueError that names what differs between a reward's parameters and those of a saved one."""
+    """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
     for name, value in asdict(config).items():
-        # What was drawn from the seed comes with the state.
+        # The state holds what was drawn from the seed.
         if name != "seed" and saved.get(name) != value:
             raise ValueError(
                 f"the saved state of {method} does not fit this reward's parameters: {name} was "
@@ -26,9 +26,9 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
 
 
 def load_saved_state(reward: IntrinsicReward, state: Mapping[str, Tensor]) -> None:
-    """Load the whole state, or raise a ValueError and leave the reward as it is."""
+    """Load the whole state, or raise a ValueError and leave the reward unchanged."""
     try:
-        # load_state_dict copies what fits before it raises about what does not: a copy is tried first.
+        # load_state_dict copies what fits before it raises for the rest, so a copy is tried first.
         deepcopy(reward).load_state_dict(state)
     except RuntimeError as error:
         method = type(reward).__name__

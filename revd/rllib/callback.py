@@ -1,6 +1,7 @@
-"""What RLlib calls when an algorithm is built and when an env runner creates an episode.
+"""RLlib's callbacks at the creation of an algorithm and of an episode.
 
-Functions rather than a class of callbacks, which `config.callbacks(...)` would replace.
+They are functions, not a class of callbacks, which `config.callbacks(...)` would replace. RLlib's checkpoints hold
+pickles of them, so their names and their module must not change.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from revd.rllib.learner import IntrinsicRewardLearner
 
 
 class NoteOrigin:
-    """For `on_episode_created`: writes the origin of every episode into its id."""
+    """A callback for `on_episode_created` that writes the origin of every episode into its id."""
 
     def __init__(self) -> None:
         self.created = 0
@@ -20,19 +21,19 @@ class NoteOrigin:
     def __call__(self, *, episode: Any, env_runner: Any, env_index: int, **kwargs: Any) -> None:
         """RLlib calls this before the environment is reset."""
         if self.created == 0:
-            # Again, for `check_learner` is gone if the user has set an `on_algorithm_init` since.
+            # A second check, since a later `on_algorithm_init` of the user replaces `check_learner`.
             require_our_learner(env_runner.config)
         episode.id_ = Origin(env_runner.worker_index, env_index, self.created).signed(episode.id_)
         self.created += 1
 
 
 def check_learner(*, algorithm: Any, **kwargs: Any) -> None:
-    """For `on_algorithm_init`: an error at once if the learner has been replaced."""
+    """A callback for `on_algorithm_init` that raises an error if the learner has been replaced."""
     require_our_learner(algorithm.config)
 
 
 def require_our_learner(config: Any) -> None:
-    """Raise a ValueError for another learner than ours, which would never pay the bonus."""
+    """Raise a ValueError for a learner that is not ours, since it would never pay the bonus."""
     learner = config.learner_class
     if not issubclass(learner, IntrinsicRewardLearner):
         raise ValueError(

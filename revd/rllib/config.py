@@ -1,8 +1,8 @@
-"""One line in an RLlib script: PPO that trains on extrinsic reward plus weighted bonus."""
+"""The function that makes an RLlib PPO config train on extrinsic reward plus weighted bonus."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
@@ -14,7 +14,8 @@ from revd.rllib.options import Options
 
 if TYPE_CHECKING:
     from revd.rewards import IntrinsicReward
-    from revd.rewards.config import Normalize
+    from revd.rewards.config import BonusNormalization
+    from revd.weighting.schedule import DecayPer
 
 
 def with_intrinsic_reward(
@@ -23,21 +24,22 @@ def with_intrinsic_reward(
     *,
     weight: float = 0.1,
     decay: float = 1e-5,
-    decay_per: Literal["rollout", "step"] = "rollout",
+    decay_per: DecayPer = "rollout",
     extrinsic_weight: float = 1.0,
-    normalize: Normalize = "none",
+    normalize: BonusNormalization = "none",
     **reward_params: Any,
 ) -> PPOConfig:
-    """A copy of the config whose PPO trains on extrinsic reward plus weighted bonus.
+    """Copy a config, so that its PPO trains on extrinsic reward plus weighted bonus.
 
     ::
 
         r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t,      lambda_l = weight * (1 - decay)^l
 
-    l = 1, 2, … counts batches, or the environment steps with decay_per="step". The config that is passed stays as it
-    is; connectors and callbacks that it has keep their place. The reward sees the observations in RLlib's episodes,
-    normalised ones where an env-to-module connector such as `MeanStdFilter` has written them there. Numbers appear in
-    RLlib's results under `learners/default_policy/exploration/`.
+    l = 1, 2, … counts batches, or the environment steps with decay_per="step". The original config is not changed; its
+    connectors and callbacks keep their places. The reward sees the observations in RLlib's episodes, which are
+    normalised if an env-to-module connector such as `MeanStdFilter` wrote them. Numbers appear in RLlib's results under
+    `learners/default_policy/exploration/`. Warnings tell when the bonus does not steer the policy, or when almost
+    nothing else does.
 
     Args:
         config: PPO on RLlib's new API stack, with one agent.
@@ -46,12 +48,14 @@ def with_intrinsic_reward(
         decay: kappa, by which the weight shrinks.
         decay_per: "rollout" (a batch of RLlib) or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
-        normalize: "rms" divides the bonus by its running standard deviation.
-        reward_params: Parameters of the method, such as `k` or `alpha`; `seed` is the config's unless given.
+        normalize: "rms" divides the bonus by its running standard deviation. Only with a name: pass it to `make_reward`
+            for an instance.
+        reward_params: Parameters of the method, such as `k` or `alpha`, only with a name; `seed` is the config's by
+            default.
 
     Raises:
-        TypeError: It is no config of PPO.
-        ValueError: An argument is unknown or out of range, or the config is of a kind that cannot take a bonus.
+        TypeError: The config is not one of PPO.
+        ValueError: An argument is unknown or out of range, or the config does not support a bonus.
     """
     options = Options(
         reward=reward,
@@ -76,7 +80,7 @@ def with_intrinsic_reward(
 
 
 def _check(config: PPOConfig) -> None:
-    """Raise an error that says what is valid unless the bonus can enter this config."""
+    """Raise an error that says what is valid, unless the bonus can enter this config."""
     if not isinstance(config, PPOConfig):
         raise TypeError(f"config must be a PPOConfig of RLlib, got {type(config).__name__}")
     if not (config.enable_rl_module_and_learner and config.enable_env_runner_and_connector_v2):
@@ -90,7 +94,7 @@ def _check(config: PPOConfig) -> None:
         )
     check_pipeline(config)
     if COMPONENT in config.learner_config_dict:
-        raise ValueError("config has an intrinsic reward already: pass the one it was made from")
+        raise ValueError("config has an intrinsic reward already: pass the config that it was made from")
     learner = config.learner_class
     if learner is not PPOTorchLearner and not issubclass(learner, IntrinsicRewardLearner):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The learner connector through which the bonus enters the rewards before GAE."""
+"""The learner connector that adds the bonus to the rewards before GAE."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core import DEFAULT_MODULE_ID
 
 from revd.rewards.saved_state import check_saved_parameters, load_saved_state
-from revd.rllib.episodes import check_last_observations, rewards_of, to_columns, to_rollout, with_rewards
+from revd.rllib.episodes import check_last_observations, read_rewards, replace_rewards, to_columns, to_rollout
+from revd.weighting.balance_warnings import RolloutSize
 
 if TYPE_CHECKING:
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
+    from revd.arrays import Array
     from revd.rewards import IntrinsicReward
     from revd.rllib.episodes import EpisodeColumns
-    from revd.rllib.options import Array, Options
+    from revd.rllib.options import Options
+    from revd.rollout import Rollout
 
 
 class IntrinsicRewardConnector(ConnectorV2):
-    """Adds the weighted bonus to the rewards of every batch, and carries the reward from batch to batch.
+    """Adds the weighted bonus to the rewards of every batch, and keeps the reward between batches.
 
-    It is the first piece of the learner's pipeline: the episodes are still as the environments left them, without the
-    time step that RLlib appends for the value of the last state, and only those that ended are done. All pieces after
-    it, GAE among them, see the changed rewards.
+    It is the first connector of the learner's pipeline. There the episodes are as the environments left them: RLlib has
+    not yet appended a time step for the value of the last state, and only finished episodes are done. All later
+    connectors, GAE among them, use the changed rewards.
 
     Args:
-        options: What to pay.
-        n_runners: Env runners, a local one included.
+        options: The reward and its weights.
+        n_runners: Env runners, including a local one.
         envs_per_runner: Environments of each.
         n_learners: Learners among which a batch is divided.
-        seed: Of the reward, unless its parameters name one.
-        device: Where the reward lives.
+        seed: Seed of the reward, unless its parameters have one.
+        device: Device of the reward.
     """
 
     def __init__(
@@ -49,8 +52,7 @@ class IntrinsicRewardConnector(ConnectorV2):
     ) -> None:
         super().__init__()
         self.reward: IntrinsicReward | None = None
-        self.rollouts = 0
-        self.steps = 0
+        self.weighting = options.make_weighting()
         self._options = options
         self._layout = {"n_runners": n_runners, "envs_per_runner": envs_per_runner}
         self._n_envs = n_runners * envs_per_runner
@@ -59,6 +61,16 @@ class IntrinsicRewardConnector(ConnectorV2):
         self._device = device
         self._running: dict[int, tuple[str, int]] = {}
         self._pending: dict[str, Any] | None = None
+
+    @property
+    def rollouts(self) -> int:
+        """Batches so far."""
+        return self.weighting.schedule.rollouts
+
+    @property
+    def steps(self) -> int:
+        """Environment steps so far, of all learners."""
+        return self.weighting.schedule.steps
 
     def __call__(
         self, *, batch: dict[str, Any], episodes: list[Any], metrics: Any = None, **kwargs: Any
@@ -73,19 +85,20 @@ class IntrinsicRewardConnector(ConnectorV2):
         self._check_length(reward, rollout.n_steps)
         bonus = reward.compute(rollout).cpu().numpy()
         losses = reward.update(rollout)
-        valid = rollout.valid.numpy()
-        weights = self._weights(valid)
-        extrinsic = rewards_of(columns).astype(np.float64)
-        episodes[:] = with_rewards(columns, self._total(extrinsic, weights * bonus))
+        # The other learners count as many steps at the same time.
+        new_steps = self._n_learners * rollout.valid.numpy().sum(axis=1)
+        weights = self.weighting.schedule.next_weights(new_steps)
+        extrinsic = read_rewards(columns).astype(np.float64)
+        episodes[:] = replace_rewards(columns, self._total(extrinsic, weights * bonus))
         self._remember_running(columns)
+        numbers = self._compare(reward, rollout, bonus, weights, extrinsic, steps=int(new_steps.sum()))
         if metrics is not None:
-            numbers = self._numbers((weights * bonus)[valid], extrinsic[valid])
             numbers |= {"weight": float(weights[-1, 0]), **reward.metrics(), **losses}
             metrics.log_dict(numbers, key=(DEFAULT_MODULE_ID, "exploration"), window=1)
         return batch
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Counts, running episodes and the reward's state, in numbers, words and arrays: nothing to unpickle."""
+        """Counts, running episodes and the reward's state, as numbers, strings and arrays: no pickles."""
         if self.reward is None:
             return self._pending or {}
         return {
@@ -99,16 +112,16 @@ class IntrinsicRewardConnector(ConnectorV2):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on where `get_state` stopped; before the first batch, the state is applied when it comes.
+        """Restore a state that `get_state` returned; before the first batch, it is applied with that batch.
 
         Raises:
-            ValueError: It is the state of another method, of other parameters or for other environments. Nothing has
+            ValueError: The state is of another method, of other parameters or for other environments. Nothing has
                 changed then.
         """
         if not state:
-            # That of before the first batch.
+            # The state before the first batch.
             self.reward, self._pending = None, None
-            self.rollouts, self.steps, self._running = 0, 0, {}
+            self.weighting, self._running = self._options.make_weighting(), {}
             return
         self._check_fits(state)
         if self.reward is None:
@@ -117,7 +130,7 @@ class IntrinsicRewardConnector(ConnectorV2):
             self._restore(self.reward, state)
 
     def _prepared_reward(self, columns: EpisodeColumns) -> IntrinsicReward:
-        """The reward, made for the spaces of the first episode that was seen, with what ended behind its back ended."""
+        """Make the reward with the first batch; end its running episodes if one was not continued."""
         if self.reward is None:
             episode = next(episode for column in columns for episode in column)
             spaces = episode.observation_space, episode.action_space
@@ -136,8 +149,8 @@ class IntrinsicRewardConnector(ConnectorV2):
             reward.check_rollout_length(n_steps)
         except ValueError as error:
             raise ValueError(
-                f"{error}. Here n_steps is what a batch holds of one environment: raise train_batch_size_per_learner, "
-                f"or use fewer environments than {self._described_envs()}"
+                f"{error}. Here n_steps counts the steps of one environment in a batch: raise "
+                f"train_batch_size_per_learner, or use fewer environments than {self._described_envs()}"
             ) from None
 
     def _check_fits(self, state: dict[str, Any]) -> None:
@@ -159,13 +172,15 @@ class IntrinsicRewardConnector(ConnectorV2):
 
     def _restore(self, reward: IntrinsicReward, state: dict[str, Any]) -> None:
         load_saved_state(reward, {name: torch.as_tensor(np.array(value)) for name, value in state["reward"].items()})
-        self.rollouts, self.steps = int(state["rollouts"]), int(state["steps"])
+        schedule = self.weighting.schedule
+        schedule.rollouts, schedule.steps = int(state["rollouts"]), int(state["steps"])
         self._running = {int(column): (str(name), int(time)) for column, name, time in state["running"]}
 
     def _is_broken(self, index: int, column: list[SingleAgentEpisode]) -> bool:
-        """Whether an environment goes on elsewhere than its running episode stopped.
+        """Whether an environment does not continue where its running episode stopped.
 
-        So it is after a checkpoint was loaded, an env runner was replaced, or another learner saw what lies between.
+        This happens after a checkpoint was loaded, after an env runner was replaced, or if another learner got the
+        steps in between.
         """
         running = self._running.get(index)
         return bool(column) and running is not None and running != (column[0].id_, column[0].t_started)
@@ -177,18 +192,10 @@ class IntrinsicRewardConnector(ConnectorV2):
             elif column:
                 self._running[index] = (column[-1].id_, column[-1].t)
 
-    def _weights(self, valid: Array) -> Array:
-        """The weight of each time step, (n_steps, 1); counts the batch."""
-        self.rollouts += 1
-        # The other learners see as many steps at the same time.
-        steps = self.steps + self._n_learners * np.cumsum(valid.sum(axis=1))
-        self.steps = int(steps[-1])
-        return self._options.weights(self.rollouts, steps)
-
     def _total(self, extrinsic: Array, bonus: Array) -> Array:
-        # A number too large for float32 becomes infinite here, and is named rather than warned about.
+        # A number too large for float32 becomes infinite here, and the error below names it.
         with np.errstate(over="ignore", invalid="ignore"):
-            total: Array = (self._options.extrinsic_weight * extrinsic + bonus).astype(np.float32)
+            total: Array = (self.weighting.extrinsic_weight * extrinsic + bonus).astype(np.float32)
         bad = np.argwhere(~np.isfinite(total))
         if len(bad):
             step, env = bad[0]
@@ -198,10 +205,18 @@ class IntrinsicRewardConnector(ConnectorV2):
             )
         return total
 
-    def _numbers(self, bonus: Array, extrinsic: Array) -> dict[str, float]:
-        """What is reported of a batch, from the weighted bonus and the extrinsic reward of its steps, each (n,)."""
-        paid, earned = np.abs(bonus).sum(), np.abs(self._options.extrinsic_weight * extrinsic).sum()
-        return {
-            "extrinsic_mean": float(extrinsic.mean()),
-            "bonus_share": float(paid / (paid + earned)) if paid + earned > 0 else 0.0,
-        }
+    def _compare(
+        self, reward: IntrinsicReward, rollout: Rollout, bonus: Array, weights: Array, extrinsic: Array, *, steps: int
+    ) -> dict[str, float]:
+        """Compare bonus and extrinsic reward in the valid steps of a batch; the numbers to report."""
+        valid = rollout.valid.numpy()
+        task = extrinsic[valid]
+        balance = self.weighting.check_balance(
+            reward,
+            bonus[valid],
+            np.broadcast_to(weights, bonus.shape)[valid],
+            task,
+            task=task,
+            size=RolloutSize(steps_per_env=rollout.n_steps, steps=steps),
+        )
+        return {"extrinsic_mean": float(task.mean()), "bonus_share": balance.share}

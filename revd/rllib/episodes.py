@@ -1,8 +1,8 @@
 """RLlib's episodes as columns of a `Rollout`, one for each environment of each env runner.
 
-A batch of RLlib is a list of episodes and parts of episodes, which learners in processes of their own get sorted by
-length. Which environment one comes from, and which of two came first, is written into its id when it is created: `cut`
-at a batch's end and `slice` for several learners keep that, while `slice` drops `custom_data`.
+A batch of RLlib is a list of episodes and parts of episodes, and remote learners get it sorted by length. So an
+episode's id says, from its creation on, which environment it comes from and which of two came first. `cut` at a batch's
+end and `slice` for several learners keep the id, while `slice` drops `custom_data`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from revd.rollout import Rollout, is_finite
 
 if TYPE_CHECKING:
-    from revd.rllib.options import Array
+    from revd.arrays import Array
 
 #: Episodes and parts of them by environment, each list in order of time.
 EpisodeColumns: TypeAlias = "list[list[SingleAgentEpisode]]"
@@ -28,12 +28,12 @@ EpisodeColumns: TypeAlias = "list[list[SingleAgentEpisode]]"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an episode comes from.
+    """The environment that an episode comes from, and its number.
 
     Attributes:
         runner: RLlib's index of the env runner: 0 for the local one, 1 … for remote ones.
         env: The environment within the env runner.
-        serial: Counts the episodes that the env runner has created.
+        serial: The episode's number among those that the env runner created.
     """
 
     runner: int
@@ -41,12 +41,12 @@ class Origin:
     serial: int
 
     def signed(self, name: str) -> str:
-        """The id of an episode of this origin."""
+        """Add the origin to an episode's id."""
         return f"{name}:{self.runner}:{self.env}:{self.serial}"
 
     def column(self, n_runners: int, envs_per_runner: int) -> int:
         """The number of the environment among all."""
-        # The local env runner has index 0 and is alone; remote ones count from 1.
+        # The local env runner has index 0 and is the only one; remote ones count from 1.
         runner = max(self.runner - 1, 0)
         if runner >= n_runners or self.env >= envs_per_runner:
             raise ValueError(
@@ -57,7 +57,7 @@ class Origin:
 
     @classmethod
     def of(cls, episode: SingleAgentEpisode) -> Origin:
-        """Read back what `signed` wrote."""
+        """Read the origin from an episode's id."""
         if not isinstance(episode, SingleAgentEpisode):
             raise TypeError(f"intrinsic rewards need single-agent episodes, got a {type(episode).__name__}")
         try:
@@ -66,12 +66,12 @@ class Origin:
         except ValueError:
             raise ValueError(
                 f"the episode {episode.id_!r} does not say which environment it comes from: a callback of "
-                "with_intrinsic_reward writes that there, so call it after config.callbacks(on_episode_created=...)"
+                "with_intrinsic_reward writes that, so call it after config.callbacks(on_episode_created=...)"
             ) from None
 
 
 def to_columns(episodes: Sequence[SingleAgentEpisode], *, n_runners: int, envs_per_runner: int) -> EpisodeColumns:
-    """Sort a batch by environment and time; a list for each of n_runners * envs_per_runner environments."""
+    """Sort a batch by environment and time: a list for each of n_runners * envs_per_runner environments."""
     columns: EpisodeColumns = [[] for _ in range(n_runners * envs_per_runner)]
     origins = [(Origin.of(episode), episode) for episode in episodes]
     for origin, episode in sorted(origins, key=lambda pair: (pair[0].serial, pair[1].t_started)):
@@ -80,15 +80,15 @@ def to_columns(episodes: Sequence[SingleAgentEpisode], *, n_runners: int, envs_p
     return columns
 
 
-def continues(following: SingleAgentEpisode, episode: SingleAgentEpisode) -> bool:
-    """Whether one part of an episode begins where another stops."""
-    return bool(following.id_ == episode.id_ and following.t_started == episode.t)
+def continues(later: SingleAgentEpisode, episode: SingleAgentEpisode) -> bool:
+    """Whether the later part of an episode begins where the other one stops."""
+    return bool(later.id_ == episode.id_ and later.t_started == episode.t)
 
 
 def check_last_observations(columns: EpisodeColumns) -> None:
     """Raise a ValueError if the observation with which a part of an episode ends is not finite.
 
-    Advantages are computed from its value. The observations before it are looked at by the reward.
+    Advantages are computed from its value. The reward checks the observations before it.
     """
     for episode in (episode for column in columns for episode in column):
         if not is_finite(episode.get_observations(-1)):
@@ -100,48 +100,48 @@ def check_last_observations(columns: EpisodeColumns) -> None:
 
 
 def to_rollout(columns: EpisodeColumns, *, successors: bool = True) -> Rollout:
-    """All columns as one ragged rollout, in which an episode that was cut is not done; with `successors` or without."""
+    """Make one ragged rollout of all columns, in which an episode that was cut is not done."""
     lengths = np.array([sum(map(len, column)) for column in columns])
-    following = None
+    next_observations = None
     if successors:
-        following = _joined(columns, lambda episode: episode.get_observations(slice(1, len(episode) + 1)))
+        next_observations = _joined(columns, lambda episode: episode.get_observations(slice(1, len(episode) + 1)))
     return Rollout(
         observations=_joined(columns, lambda episode: episode.get_observations(slice(0, len(episode)))),
         actions=_joined(columns, lambda episode: episode.get_actions(slice(0, len(episode)))),
-        next_observations=following,
+        next_observations=next_observations,
         dones=_padded([_dones(column) for column in columns]),
         lengths=lengths,
     )
 
 
-def rewards_of(columns: EpisodeColumns) -> Array:
-    """The rewards in the shape of `to_rollout`, (n_steps, n_envs), 0 in padding."""
+def read_rewards(columns: EpisodeColumns) -> Array:
+    """The rewards in the shape of the rollout, (n_steps, n_envs), 0 in padding."""
     rewards: Array = _joined(columns, lambda episode: episode.get_rewards(slice(0, len(episode))))
     return rewards
 
 
-def with_rewards(columns: EpisodeColumns, rewards: Array) -> list[SingleAgentEpisode]:
-    """The same episodes, rewarded by (n_steps, n_envs).
+def replace_rewards(columns: EpisodeColumns, rewards: Array) -> list[SingleAgentEpisode]:
+    """Copy the episodes with other rewards, (n_steps, n_envs).
 
-    Copies, for a local env runner keeps the episodes themselves to report the task's returns.
+    A local env runner keeps the original episodes to report the task's returns.
     """
     changed = []
     for index, column in enumerate(columns):
         start = 0
         for episode in column:
             stop = start + len(episode)
-            changed.append(_rewarded(episode, rewards[start:stop, index]))
+            changed.append(_copy_with_rewards(episode, rewards[start:stop, index]))
             start = stop
     return changed
 
 
 def _dones(column: list[SingleAgentEpisode]) -> list[Array]:
-    """(length,) for each part of a column: True where an episode ends or is never seen again."""
+    """(length,) for each part of a column: True where an episode ends, or where its next steps are missing."""
     dones = [np.zeros(len(episode), dtype=bool) for episode in column]
     for part, episode in zip(dones, column, strict=True):
         part[-1] = episode.is_done
-    for part, (episode, following) in zip(dones[:-1], pairwise(column), strict=True):
-        part[-1] |= not continues(following, episode)
+    for part, (episode, later) in zip(dones[:-1], pairwise(column), strict=True):
+        part[-1] |= not continues(later, episode)
     return dones
 
 
@@ -150,7 +150,7 @@ def _joined(columns: EpisodeColumns, read: Callable[[SingleAgentEpisode], Any]) 
 
 
 def _padded(columns: Sequence[Sequence[Any]]) -> Any:
-    """Parts of columns, (length, …) or dicts of such, as one array (n_steps, n_envs, …) with zeros at the ends."""
+    """Join parts of columns, (length, …) or dicts of them, to one array (n_steps, n_envs, …), padded by zeros."""
     parts = [part for column in columns for part in column]
     first = parts[0]
     if isinstance(first, Mapping):
@@ -165,7 +165,7 @@ def _padded(columns: Sequence[Sequence[Any]]) -> Any:
     return padded
 
 
-def _rewarded(episode: SingleAgentEpisode, rewards: Array) -> SingleAgentEpisode:
+def _copy_with_rewards(episode: SingleAgentEpisode, rewards: Array) -> SingleAgentEpisode:
     changed = _copy(episode)
     old = changed.rewards
     data = np.concatenate([old.data[: old.lookback], rewards], dtype=np.float32)
@@ -178,7 +178,7 @@ def _with_arrays(episode: SingleAgentEpisode) -> SingleAgentEpisode:
 
 
 def _copy(episode: SingleAgentEpisode) -> SingleAgentEpisode:
-    # Not by `slice`, which fails for columns of dicts, such as the states of an LSTM, that look back further than they
-    # have keys. Spaces never change, and take longer to copy than the steps.
+    # `slice` fails for columns of dicts, such as the states of an LSTM, whose lookback is longer than their number of
+    # keys. Spaces never change and are slow to copy, so they are shared.
     shared = {id(space): space for space in (episode.observation_space, episode.action_space)}
     return copy.deepcopy(episode, shared)

@@ -1,4 +1,4 @@
-"""RLlib's learner for PPO with the bonus in its pipeline and the bonus's state in its checkpoints."""
+"""RLlib's PPO learner with the bonus in its pipeline and the bonus's state in its checkpoints."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 
 from revd.rllib.connector import IntrinsicRewardConnector
 
-#: Under which name the options lie in the config's `learner_config_dict`, and the state in the learner's.
+#: The key of the options in the config's `learner_config_dict`, and of the bonus in the learner's state.
 COMPONENT = "intrinsic_reward"
 
 
 def check_pipeline(config: Any) -> None:
-    """Raise a ValueError if learners get batches from aggregators, and have no pipeline for the bonus to enter."""
+    """Raise a ValueError if learners get batches from aggregators: then they have no pipeline for the bonus."""
     if config.num_aggregator_actors_per_learner > 0:
         raise ValueError(
-            "num_aggregator_actors_per_learner must be 0, for the bonus is paid in the learner, got "
+            "num_aggregator_actors_per_learner must be 0, since the bonus is paid in the learner, got "
             f"{config.num_aggregator_actors_per_learner}"
         )
 
@@ -25,19 +25,20 @@ def check_pipeline(config: Any) -> None:
 class IntrinsicRewardLearner(PPOTorchLearner):
     """`PPOTorchLearner` with an `IntrinsicRewardConnector` before all other pieces of its pipeline.
 
-    RLlib saves no state of learner connectors, so the learner does. Derive a learner of your own from this class.
+    RLlib does not save the state of learner connectors, so this learner does. Derive your own learner from this class.
     """
 
     bonus: IntrinsicRewardConnector
 
     def build(self) -> None:
-        """Build the learner, then put the connector in front of what RLlib and the user have in the pipeline."""
+        """Build the learner, then put the connector before all others in the pipeline."""
         if self._is_built:
             return
         config = self.config
         if COMPONENT not in config.learner_config_dict:
             raise ValueError(
-                f"{type(self).__name__} was not told what to pay: make the config with revd.rllib.with_intrinsic_reward"
+                f"{type(self).__name__} has no options for the reward: make the config with "
+                "revd.rllib.with_intrinsic_reward"
             )
         check_pipeline(config)
         super().build()
@@ -49,7 +50,7 @@ class IntrinsicRewardLearner(PPOTorchLearner):
             seed=config.seed,
             device=self.device,
         )
-        assert self._learner_connector is not None  # check_pipeline has seen to it
+        assert self._learner_connector is not None  # check_pipeline ensures it
         self._learner_connector.prepend(self.bonus)
 
     def get_state(
@@ -59,15 +60,15 @@ class IntrinsicRewardLearner(PPOTorchLearner):
         not_components: str | Collection[str] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """RLlib's state of the learner, and the bonus's."""
+        """The state of RLlib's learner and of the bonus."""
         state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(COMPONENT, components, not_components):
             state[COMPONENT] = self.bonus.get_state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` gave, or the parts of it that are there."""
-        # First, for it refuses what belongs to another reward.
+        """Restore a state that `get_state` returned, or a part of it."""
+        # First, since it raises an error for the state of another reward.
         if COMPONENT in state:
             self.bonus.set_state(state[COMPONENT])
         super().set_state(state)

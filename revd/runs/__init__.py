@@ -1,1 +1,1 @@
-"""One run: a config goes in, a run directory comes out."""
+"""One run: its config, its directory, and the training that fills it."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: the newest two, each one file with a checksum, replaced as a whole."""
+"""The checkpoints of a run: the newest two, each one file with a checksum."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAME = re.compile(r"steps-(\d+)\.safetensors")
 
 
 class Checkpoints:
-    """Snapshots of a training by the number of steps after which they were taken.
+    """Snapshots of a training, named after the steps taken by then.
 
     Args:
-        path: The directory that holds them; made with the first one.
+        path: Their directory; made with the first checkpoint.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,13 +28,13 @@ class Checkpoints:
 
     @property
     def newest_steps(self) -> int | None:
-        """The steps of the newest, readable or not; None if there is none."""
+        """Steps of the newest checkpoint, readable or not; None without one."""
         newest = next(iter(self._newest_first()), None)
         return None if newest is None else _steps(newest)
 
     def write(self, steps: int, snapshot: Snapshot) -> None:
-        """Add a checkpoint, then drop all but the newest `KEPT`: a damaged one leaves another to go back to."""
-        # Loads torch, which those who only look at runs need not wait for; so below.
+        """Add a checkpoint, then delete all but the newest `KEPT`: if one is damaged, the one before it is left."""
+        # Imported here and below because it loads torch, which takes seconds and is not needed to look at runs.
         from revd.storage.tensor_file import write_tensors
 
         make_directory(self.path)
@@ -43,36 +43,33 @@ class Checkpoints:
             path.unlink()
 
     def newest(self) -> Snapshot | None:
-        """
-        The newest that can be read; None if there is none. A damaged one is reported and passed over.
+        """Read the newest checkpoint that is not damaged; None if there are no checkpoints.
 
-        A ValueError if none of them can be read: to begin anew would throw away what the logs hold.
+        Warns of damaged ones. A ValueError if all are damaged: starting anew would discard the logs.
         """
         from revd.storage.tensor_file import read_tensors
 
-        paths = self._newest_first()
         damages = []
-        for path in paths:
+        for path in self._newest_first():
             try:
                 snapshot = read_tensors(path)
             except (ValueError, OSError) as error:
                 damages.append(str(error))
                 continue
             for damage in damages:
-                warnings.warn(f"a checkpoint cannot be used, the one before is taken: {damage}", stacklevel=2)
+                warnings.warn(f"a checkpoint cannot be used, the one before it is restored: {damage}", stacklevel=2)
             return snapshot
         if damages:
             raise ValueError(
                 f"no checkpoint in {str(self.path)!r} can be used ({'; '.join(damages)}); "
-                "put a good one back, or choose another --output to begin anew"
+                "put back a good copy, or choose another --output to start anew"
             )
         return None
 
     def set_aside(self, *, newer_than: int) -> None:
-        """
-        Rename those after so many steps to `damaged.…`: a training that goes on from before them will make its own.
+        """Rename checkpoints after more than `newer_than` steps to `damaged.…`: the resumed training writes its own.
 
-        One that could not be read today might be readable tomorrow, and would then belong to another past.
+        They are damaged now, but might be readable later, and hold steps that were taken again since.
         """
         for path in self._newest_first():
             if _steps(path) > newer_than:

@@ -1,4 +1,4 @@
-"""How many processor cores there are for us, and what a training makes of them."""
+"""Processor cores of this process, and the CPU threads that a training uses."""
 
 import os
 from dataclasses import replace
@@ -7,25 +7,24 @@ from revd.runs.config import TrainConfig
 
 
 def available_cores() -> int:
-    """The cores that this process may use, which on a cluster's node are often fewer than there are."""
+    """The cores that this process may use: on a node of a cluster often fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def emulator_threads(config: TrainConfig, *, on_gpu: bool) -> int:
+    """The CPU threads that step a training's Atari games.
+
+    A GPU waits for the games, so each of them gets a thread, at most one for each core. On a CPU the default is one
+    thread in all: trainings there mostly run side by side, one for each core.
     """
-    The CPU threads that step a training's Atari games.
-
-    A GPU waits for the games, so they get a thread each as far as there are cores. On a CPU it is one, for trainings
-    there mostly run side by side, one for each core.
-    """
-    chosen = min(config.n_envs, available_cores()) if on_gpu else 1
-    return config.emulator_threads or config.threads or chosen
+    default = min(config.n_envs, available_cores()) if on_gpu else 1
+    return config.emulator_threads or config.threads or default
 
 
-def with_cores(config: TrainConfig, cores: int) -> TrainConfig:
-    """The training as it runs beside others, with `cores` to itself; numbers of threads that it names stay."""
+def with_emulator_threads(config: TrainConfig, cores: int) -> TrainConfig:
+    """The training with emulator threads for a share of `cores`; numbers of threads that it sets are kept."""
     if config.threads or config.emulator_threads:
         return config
     return replace(config, emulator_threads=max(min(config.n_envs, cores), 1))

@@ -1,4 +1,4 @@
-"""The run directory: everything one training leaves behind, and the only place that knows its file names."""
+"""The run directory: its files, and the checks before a training may write to it."""
 
 import json
 import math
@@ -14,26 +14,23 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import revd
-from revd.storage.atomic import final_name, leftovers, make_directory, write_whole
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
-from revd.runs.lease import PATIENCE, Lease, lease
+from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
+from revd.storage import run_files
+from revd.storage.atomic import final_name, leftovers, make_directory, write_whole
 
 State = Literal["waiting", "running", "interrupted", "finished", "failed"]
-STEPS_COLUMN = "steps"
-EPISODE_COLUMNS = (STEPS_COLUMN, "return", "length", "env")
-EVALUATION_COLUMNS = (STEPS_COLUMN, "return_mean", "return_std", "episodes")
-#: What `finish` writes into run.json: another session has not ended yet, and may end better.
-_OF_AN_END = ("state", "error", "finished", "traceback")
+#: What `finish` writes into run.json, and a resumed session removes.
+_END_FIELDS = ("state", "error", "finished", "traceback")
 _PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """
-    How far a run is, small enough to be rewritten every second.
+    """How far a run is; small enough to be rewritten every second.
 
-    Once it has finished, `seconds` says on what its last session spent them: the fields of `revd.training.timing.Seconds`.
+    `seconds` says how a finished run's last session spent its time: the fields of `revd.training.timing.TimeBreakdown`.
     """
 
     state: State
@@ -47,7 +44,7 @@ class Status:
 
     @property
     def is_valid(self) -> bool:
-        """Whether all fields are what they should be: a file may hold anything in any of them."""
+        """Whether all fields have valid values: a damaged file may hold anything."""
         if not isinstance(self.seconds, dict | None):
             return False
         spent = (self.seconds or {}).values()
@@ -61,66 +58,68 @@ class Status:
 
 
 class RunDirectory:
-    """Paths and small files of one run. Files are replaced whole, so that readers never see half of one."""
+    """Paths and small files of one run. Files are replaced whole, so that readers never see half a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config = path / "config.json"
-        self.run = path / "run.json"
-        self.status = path / "status.json"
-        self.episodes = path / "episodes.csv"
-        self.progress = path / "progress.csv"
-        self.evaluations = path / "evaluations.csv"
-        self.checkpoints = Checkpoints(path / "checkpoints")
-        self.model = path / "model.zip"
-        self.normalization = path / "normalization.safetensors"
-        self.vec_normalize = path / "vecnormalize.pkl"
-        self.bonus = path / "bonus.safetensors"
-        self.log = path / "log.txt"
+        self.config = path / run_files.CONFIG
+        self.run = path / run_files.RUN
+        self.status = path / run_files.STATUS
+        self.episodes = path / run_files.EPISODES
+        self.progress = path / run_files.PROGRESS
+        self.evaluations = path / run_files.EVALUATIONS
+        self.checkpoints = Checkpoints(path / run_files.CHECKPOINTS)
+        self.model = path / run_files.MODEL
+        self.normalization = path / run_files.NORMALIZATION
+        self.vec_normalize = path / run_files.VEC_NORMALIZE
+        self.bonus = path / run_files.BONUS
+        self.log = path / run_files.LOG
 
-    def open(self, config: TrainConfig) -> None:
-        """Refuse a directory that holds another training than `config`: results are never overwritten."""
+    def check(self, config: TrainConfig) -> None:
+        """Raise a FileExistsError if the directory holds another training: results are never overwritten."""
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"output {str(self.path)!r} is a file; it must be a directory")
         earlier = self.read_config()
         differences = [] if earlier is None else earlier.differences(config)
         if differences:
-            status = self.read_status()
-            ended = status is not None and status.state in ("failed", "interrupted") and status.steps == 0
-            empty = ended and self.checkpoints.newest_steps is None
             raise FileExistsError(
                 f"output {str(self.path)!r} already holds a run with other settings ({'; '.join(differences)}); "
                 "choose another directory with --output"
-                + (", or remove that one, in which nothing has been learnt yet" if empty else "")
+                + (", or remove that one, in which nothing has been learnt yet" if self._ended_at_once() else "")
             )
 
-    @contextmanager
-    def locked(self, *, patience: float | None = PATIENCE) -> Iterator[Lease]:
-        """
-        Keep the directory to this process, and clear away what dead ones left half-written.
+    def _ended_at_once(self) -> bool:
+        """Whether the run ended before it had learnt anything."""
+        status = self.read_status()
+        ended = status is not None and status.state in ("failed", "interrupted") and status.steps == 0
+        return ended and self.checkpoints.newest_steps is None
 
-        A FileExistsError says who else is at work here; see `revd.runs.lease` for `patience`.
+    @contextmanager
+    def locked(self, *, takeover_after: float | None = SECONDS_UNTIL_TAKEOVER) -> Iterator[Lease]:
+        """Hold the directory's lease, and delete unfinished files of dead processes.
+
+        A FileExistsError names the process that holds the directory; see `revd.runs.lease` for `takeover_after`.
         """
         make_directory(self.path)
         self.refuse_links()
-        with lease(self.path, patience=patience) as held:
+        with lease(self.path, takeover_after=takeover_after) as held:
             for path in [*self._leftovers(), *leftovers(self.checkpoints.path)]:
                 path.unlink(missing_ok=True)
             yield held
 
     def refuse_links(self) -> None:
-        """Raise a ValueError for a symbolic link: a directory from elsewhere must not lead our writes out of it."""
+        """Raise a ValueError for a symbolic link: an untrusted directory must not redirect our writes."""
         for path in (*self.path.iterdir(), *self.checkpoints.path.glob("*")):
             if path.is_symlink():
                 raise ValueError(f"{str(path)!r} is a symbolic link; a run is written into its own directory only")
 
     def _leftovers(self) -> list[Path]:
-        """Unfinished files of this run; those of others, such as a film that is being drawn, are left alone."""
-        ours = {path.name for path in vars(self).values() if isinstance(path, Path)}
-        return [path for path in leftovers(self.path) if final_name(path) in ours]
+        """Unfinished files of the training; a film that is being written, for example, is not one of them."""
+        names = {path.name for path in vars(self).values() if isinstance(path, Path)}
+        return [path for path in leftovers(self.path) if final_name(path) in names]
 
     def read_config(self) -> TrainConfig | None:
-        """What the run is; None if there is none yet."""
+        """The config of the run; None if there is none yet."""
         if not self.config.exists():
             return None
         try:
@@ -130,27 +129,27 @@ class RunDirectory:
             raise ValueError(f"{str(self.config)!r} is damaged or describes no training: {error}") from error
 
     def is_finished(self, steps: int) -> bool:
-        """Whether the run has ended well after at least so many steps."""
+        """Whether the run has finished, with at least `steps` steps."""
         status = self.read_status()
         return status is not None and status.state == "finished" and status.total_steps >= steps
 
     def start(self, config: TrainConfig, *, resolved: Mapping[str, Any], steps: int) -> None:
-        """Start a run or, after `steps` that are done, another session of it: what it is, and with what software."""
+        """Record the start of a run, or of another session after `steps`: its config, command and software."""
         make_directory(self.path)
         earlier = _read_json(self.run)
         described = {**describe_software(), "repeat": config.command()}
         if earlier:
             sessions = earlier.get("resumed")
             resumed = [*(sessions if isinstance(sessions, list) else []), {"steps": steps, **described}]
-            # What repeats the run is the last command: it may have asked for more steps.
-            kept = {name: value for name, value in earlier.items() if name not in _OF_AN_END}
+            # The last command repeats the run, since it may have asked for more steps.
+            kept = {name: value for name, value in earlier.items() if name not in _END_FIELDS}
             described = {**kept, "repeat": described["repeat"], "resumed": resumed, "error": None}
         write_json(self.config, {**config.to_dict(), "resolved": dict(resolved)})
         write_json(self.run, {**described, "state": "running"})
         self.write_status(Status(state="running", steps=steps, total_steps=config.steps))
 
     def finish(self, status: Status, *, traceback: str | None = None) -> None:
-        """End a run, well or not; where it broke in our own code, `traceback` says where."""
+        """Record the end of a run, with the traceback of an error."""
         self.write_status(status)
         ended: dict[str, Any] = {"state": status.state, "error": status.error, "finished": now()}
         if traceback is not None:
@@ -162,7 +161,7 @@ class RunDirectory:
         write_json(self.status, asdict(status))
 
     def read_status(self) -> Status | None:
-        """What `status.json` says; None before there is one, or if it is damaged: checkpoints say more than it does."""
+        """Read `status.json`; None if it is missing or damaged, since checkpoints are what a run resumes from."""
         try:
             status = Status(**_read_json(self.status))
         except (TypeError, OSError):
@@ -171,12 +170,12 @@ class RunDirectory:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write readable JSON that every parser accepts: numbers that are not finite become null."""
+    """Write indented JSON that every parser accepts: numbers that are not finite become null."""
     write_whole(path, (json.dumps(_plain(values), indent=2, allow_nan=False) + "\n").encode())
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """What `write_json` wrote; empty if there is nothing of that kind."""
+    """Read what `write_json` wrote; empty if the file is missing or damaged."""
     try:
         values = json.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
@@ -185,7 +184,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def describe_software() -> dict[str, Any]:
-    """The command line, the versions, and the commit of the working tree one is in."""
+    """The command line, the versions, and the commit of the current directory's git repository."""
     versions = {name: found for name in _PACKAGES if (found := _version(name)) is not None}
     return {
         "started": now(),
@@ -193,7 +192,7 @@ def describe_software() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "versions": {"revd": revd.__version__, **versions},
-        # Not whether files differ from it: git would execute what the repository's own settings name to find out.
+        # Not whether files differ from the commit: for that, git would execute programs that the repository configures.
         "git": {"commit": _git("rev-parse", "HEAD")},
     }
 
@@ -211,7 +210,7 @@ def _version(package: str) -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says about the current directory; None without git, a repository, or a first commit."""
+    """Output of git in the current directory; None without git, a repository, or a first commit."""
     try:
         answer = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10)
     except (FileNotFoundError, subprocess.TimeoutExpired):
@@ -228,5 +227,5 @@ def _plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):
         return value
-    # Classes and schedules among an algorithm's defaults have no JSON; their name says what they were.
+    # Classes and schedules among an algorithm's defaults have no JSON form, so their names are written.
     return getattr(value, "__name__", str(value))

@@ -1,14 +1,16 @@
-"""Who may write into a run: a lease with a heartbeat, which works on disks that several machines share.
+"""Which process may write into a run: a lease with a heartbeat, which works on disks that several machines share.
 
-The lease of a run is the newest of the files `.lease-NUMBER` in its directory. Its content says who wrote it (machine,
-process, a random token), its modification time is the heartbeat: the holder's thread sets it anew every `BEAT` seconds.
-A holder that lets go renames it to `.lease-NUMBER-free`. Whoever wants the run looks at the newest file and takes the
-next number once the holder has let go, has died (a process of this machine, known at once), or has been silent for
-`PATIENCE` seconds on the clock of the one who waits: clocks of different machines are never compared.
+The lease of a run is the newest of the files `.lease-NUMBER` in its directory. Its content names its owner (machine,
+process, a random token). Its modification time is the heartbeat: a thread of the holder updates it every
+`SECONDS_BETWEEN_BEATS`. To release the lease, the holder renames it to `.lease-NUMBER-free`. A process that wants the
+run reads the newest file and takes the next number if the holder has released it, has died (known at once for a
+process of this machine), or has sent no heartbeat for `SECONDS_UNTIL_TAKEOVER` on the waiting process's clock. Clocks
+of different machines are never compared.
 
-A number is taken by creating its file, which exactly one of several takers can do, and counts only if no greater number
-is there afterwards. Numbers never go back, so a taker that was asleep cannot push out anyone who came meanwhile. A
-holder that was silent for too long, and has lost its lease, learns so at its next `check` and must stop.
+A process takes a number by creating its file, in which only one of several processes succeeds. The number counts only
+if no greater one exists afterwards. Numbers never decrease, so a process that was suspended while taking one cannot
+push out a process that came meanwhile. A holder that was silent for too long and has lost its lease learns it at its
+next `check`, and must stop.
 """
 
 from __future__ import annotations
@@ -27,28 +29,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
-BEAT = 10.0
-PATIENCE = 60.0
-#: Seconds between two looks at a holder that may be dead.
-GLANCE = 0.2
+SECONDS_BETWEEN_BEATS = 10.0
+SECONDS_UNTIL_TAKEOVER = 60.0
+#: While waiting for a heartbeat of another machine's process.
+SECONDS_BETWEEN_LOOKS = 0.2
 _FREE = "-free"
 _NAME = re.compile(rf"\.lease-(\d+)(?:{_FREE})?")
 
 
 class LeaseLostError(RuntimeError):
-    """Another process has taken the run over; this one must not write to it any more."""
+    """Another process has taken over the run; this one must stop writing to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """Who holds a lease.
+    """The process that holds a lease.
 
     Attributes:
-        host: The machine's name, for people.
-        machine: What tells machines, their boots and their containers apart: process ids mean nothing beyond it.
-        pid: The process.
-        started: When it started, for a process id may come back.
-        token: Random, so that no two leases are alike.
+        host: The machine's name, for messages.
+        machine: Identifies the machine, its boot and its container, within which process ids are unique.
+        pid: The process id.
+        started: When the process started, since process ids are reused.
+        token: Random, so that no two leases are equal.
     """
 
     host: str
@@ -65,17 +67,17 @@ class Owner:
 
     @property
     def is_local(self) -> bool:
-        """Whether this machine can tell if it lives."""
+        """Whether the process runs on this machine, so that its state is known."""
         return self.machine == _machine()
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is still there; only for a local one."""
+        """Whether the process still runs; valid only for a local one."""
         return _start(self.pid) in (self.started, "")
 
     @classmethod
     def from_json(cls, text: str) -> Owner:
-        """What a lease holds; a ValueError if it is something else."""
+        """Read the content of a lease; a ValueError if it is something else."""
         try:
             owner = cls(**json.loads(text))
         except (TypeError, RecursionError) as error:
@@ -89,8 +91,8 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """The newest lease as it was found."""
+class _FoundLease:
+    """The newest lease as it was read."""
 
     path: Path
     content: str
@@ -98,12 +100,12 @@ class _Seen:
 
     @property
     def number(self) -> int:
-        """Its place in the order of leases."""
+        """Its number."""
         return _number(self.path.name)
 
     @property
     def owner(self) -> Owner | None:
-        """Who wrote it; None if it is damaged, and whether its holder lives shows in its heartbeat alone."""
+        """The process that wrote it; None if the file is damaged, and only the heartbeat shows a living holder."""
         try:
             return Owner.from_json(self.content)
         except ValueError:
@@ -115,21 +117,21 @@ class _Seen:
         return self.path.name.endswith(_FREE) or (owner is not None and owner.is_local and not owner.is_alive)
 
     @property
-    def is_known(self) -> bool:
-        """Whether one look is enough to tell if it is free."""
+    def is_decided(self) -> bool:
+        """Whether it is known at once if the lease is free, without waiting for a heartbeat."""
         owner = self.owner
         return self.is_free or (owner is not None and owner.is_local)
 
 
 class Lease:
-    """A held lease. `lease` makes one."""
+    """A lease that this process holds, made by `lease`."""
 
     def __init__(self, path: Path, content: str) -> None:
         self._path = path
         self._content = content
 
     def check(self) -> None:
-        """Raise a LeaseLostError if another process holds the run by now: ask before every write that matters."""
+        """Raise a LeaseLostError if another process has taken over the run. Call it before files are replaced."""
         newest = _newest(self._path.parent)
         if newest is None or (newest.path, newest.content) != (self._path, self._content):
             taker = "nobody" if newest is None else newest.owner or "another process"
@@ -139,59 +141,63 @@ class Lease:
             )
 
     def beat(self) -> None:
-        """Show that the holder lives. Needs no room on the disk."""
-        # Gone: the lease is lost, which `check` will say where it matters. Any other trouble may pass until the next.
+        """Update the heartbeat. Works on a full disk."""
+        # If the file is gone, `check` raises later. Any other error may be over at the next beat.
         with suppress(OSError):
             os.utime(self._path)
 
     def release(self) -> None:
-        """Let go, unless it is lost already. Needs no room on the disk either."""
+        """Release the lease, unless it is lost already. Works on a full disk."""
         with suppress(LeaseLostError, OSError):
             self.check()
             self._path.rename(self._path.with_name(self._path.name + _FREE))
 
 
 @contextmanager
-def lease(directory: Path, *, patience: float | None = PATIENCE) -> Iterator[Lease]:
-    """
-    Keep a run's directory to this process, with a heartbeat in the background.
+def lease(directory: Path, *, takeover_after: float | None = SECONDS_UNTIL_TAKEOVER) -> Iterator[Lease]:
+    """Hold a run's directory, with a heartbeat in the background.
 
-    A FileExistsError says who has it. Whether a process of another machine lives takes up to `patience` seconds to see;
-    with None, nobody is waited for and it counts as alive.
+    Args:
+        directory: The run.
+        takeover_after: Seconds without a heartbeat after which another machine's lease is taken over. With None it is
+            never taken over, and there is no waiting.
+
+    Raises:
+        FileExistsError: Another process holds the run.
     """
-    held = _acquire(directory, patience)
+    held = _acquire(directory, takeover_after)
     ended = threading.Event()
-    heart = threading.Thread(target=_keep_beating, args=(held, ended), name="lease", daemon=True)
-    heart.start()
+    heartbeat = threading.Thread(target=_keep_beating, args=(held, ended), name="lease", daemon=True)
+    heartbeat.start()
     try:
         yield held
     finally:
         ended.set()
-        heart.join()
+        heartbeat.join()
         held.release()
 
 
 def _keep_beating(held: Lease, ended: threading.Event) -> None:
-    while not ended.wait(BEAT):
+    while not ended.wait(SECONDS_BETWEEN_BEATS):
         held.beat()
 
 
-def _acquire(directory: Path, patience: float | None) -> Lease:
+def _acquire(directory: Path, takeover_after: float | None) -> Lease:
     newest = _newest(directory)
-    if newest is not None and not newest.is_known:
-        _await_silence(directory, newest, patience)
+    if newest is not None and not newest.is_decided:
+        _await_silence(directory, newest, takeover_after)
     elif newest is not None and not newest.is_free:
-        raise _held(directory, newest)
+        raise _held_error(directory, newest)
     path = directory / f".lease-{1 if newest is None else newest.number + 1}"
     content = json.dumps(asdict(Owner.me()))
     try:
         _create(path, content)
     except FileExistsError as error:
-        raise _held(directory, _newest(directory)) from error
+        raise _held_error(directory, _newest(directory)) from error
     winner = _newest(directory)
     if winner is None or winner.path != path:
         path.unlink(missing_ok=True)
-        raise _held(directory, winner)
+        raise _held_error(directory, winner)
     for older in _names(directory)[:-1]:
         (directory / older).unlink(missing_ok=True)
     return Lease(path, content)
@@ -203,48 +209,48 @@ def _create(path: Path, content: str) -> None:
             file.write(content)
             file.flush()
         except OSError:
-            # On a full disk: an empty lease would have to be waited for.
+            # The disk is full. An empty lease would make others wait for its heartbeat.
             path.unlink()
             raise
 
 
-def _await_silence(directory: Path, seen: _Seen, patience: float | None) -> None:
-    """Return once the holder has shown no sign of life for `patience` seconds; a FileExistsError at the first sign."""
-    if patience is None:
-        raise _held(directory, seen)
+def _await_silence(directory: Path, found: _FoundLease, takeover_after: float | None) -> None:
+    """Return after `takeover_after` seconds without a heartbeat; a FileExistsError at the first one."""
+    if takeover_after is None:
+        raise _held_error(directory, found)
     warnings.warn(
-        f"{seen.owner or 'another process'} has not let go of {str(directory)!r}; "
-        f"if it shows no sign of life for {patience:.0f} seconds, the run is taken over",
+        f"{found.owner or 'another process'} has not released {str(directory)!r}; "
+        f"the run is taken over after {takeover_after:.0f} seconds without a heartbeat",
         stacklevel=4,
     )
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + takeover_after
     while time.monotonic() < deadline:
-        time.sleep(GLANCE)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
         now = _newest(directory)
-        if now != seen:
-            raise _held(directory, now)
+        if now != found:
+            raise _held_error(directory, now)
 
 
-def _held(directory: Path, seen: _Seen | None) -> FileExistsError:
-    owner = None if seen is None else seen.owner
+def _held_error(directory: Path, found: _FoundLease | None) -> FileExistsError:
+    owner = None if found is None else found.owner
     return FileExistsError(
-        f"another process is training in {str(directory)!r}: {owner or 'it has just begun'}; choose another --output, "
-        "or wait for its end"
+        f"another process is training in {str(directory)!r}: {owner or 'it has just started'}; choose another "
+        "--output, or wait until it ends"
     )
 
 
-def _newest(directory: Path) -> _Seen | None:
-    """The lease with the greatest number, opened and read now, so that a network disk asks its server."""
+def _newest(directory: Path) -> _FoundLease | None:
+    """Read the lease with the greatest number. Opening it makes a network disk ask its server."""
     while names := _names(directory):
         path = directory / names[-1]
-        # Gone: its holder has just renamed it, or another has replaced it. The next look sees which.
+        # If it is gone, it was just renamed or replaced: list the names again.
         with suppress(FileNotFoundError), path.open(errors="replace") as file:
-            return _Seen(path, file.read(), os.fstat(file.fileno()).st_mtime_ns)
+            return _FoundLease(path, file.read(), os.fstat(file.fileno()).st_mtime_ns)
     return None
 
 
 def _names(directory: Path) -> list[str]:
-    """Of all leases, by number; the one that is let go of after the one of the same number that is not."""
+    """File names of all leases by number; a released one comes after the held one of the same number."""
     return sorted(filter(_NAME.fullmatch, os.listdir(directory)), key=lambda name: (_number(name), name))
 
 
@@ -255,7 +261,7 @@ def _number(name: str) -> int:
 
 
 def _machine() -> str:
-    """Differs between machines, boots of one machine, and containers that number their processes for themselves."""
+    """Identify the machine, its boot, and its container, which has process ids of its own."""
     parts = [socket.gethostname()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -264,16 +270,16 @@ def _machine() -> str:
 
 
 def _start(pid: int) -> str | None:
-    """When a process of this machine started, "" where the system does not say; None if it is gone."""
+    """When a local process started; "" if the system does not tell, None if the process is gone."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "" if _answers(pid) else None
-    # A zombie is dead: its parent has only not asked yet. The start is field 22 of the line; the state is field 3.
+        return "" if _exists(pid) else None
+    # A zombie is dead: only its parent has not noticed. The start is field 22 of the line, the state is field 3.
     return None if state == "Z" else rest[18]
 
 
-def _answers(pid: int) -> bool:
+def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError as error:

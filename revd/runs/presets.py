@@ -1,6 +1,6 @@
 """The paper's hyperparameters as data, table by table (Yuan et al., 2022, appendix).
 
-Where the paper is silent or contradicts itself, docs/reproduction.md says what was decided and why.
+docs/reproduction.md explains the choices where the paper gives no value or contradicts itself.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from revd.envs.tasks import find_task
 from revd.names import unknown_name
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 
-#: What the four hyperparameter tables share. The policy's clip range is not given; 0.2 is PPO's own.
+#: Values that the four hyperparameter tables share. The policy's clip range is not given; 0.2 is PPO's default.
 _PPO = {
     "learning_rate": 3e-4,
     "gae_lambda": 0.95,
@@ -35,7 +38,7 @@ _A2C = {
 }
 
 #: Tables "Hyperparameters of PPO+REVD / A2C+REVD for Atari / PyBullet experiments", the algorithms' rows.
-ALGORITHMS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
+PAPER_ALGORITHMS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
     {
         ("atari", "ppo"): {**_PPO, "n_steps": 256, "ent_coef": 0.05},
         ("atari", "a2c"): {**_A2C, "n_steps": 32},
@@ -45,7 +48,7 @@ ALGORITHMS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType
 )
 
 #: The same tables' rows about the training as a whole, and the networks of tables "CNN-based" and "MLP-based".
-SUITES: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
+PAPER_TRAINING: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
     {
         "atari": {
             "steps": 10_000_000,
@@ -63,10 +66,10 @@ _EMBEDDING = {"atari": 128, "bullet": 64}
 _NEIGHBORS = {"atari": 5, "bullet": 3}
 
 #: The tables' rows about REVD, and the appendix's paragraphs "RE3" and "RIDE".
-REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
+PAPER_REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
     {
         (suite, reward): preset
-        for suite in SUITES
+        for suite in PAPER_TRAINING
         for reward, preset in {
             "revd": {
                 "weight": 0.1,
@@ -94,6 +97,19 @@ REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
 )
 
 PRESETS = ("none", "paper")
+#: Fields that a preset may set, besides `algo_params` and `reward_params`, which are merged one by one.
+PRESET_FIELDS = frozenset(
+    name for preset in (*PAPER_TRAINING.values(), *PAPER_REWARDS.values()) for name in preset if name != "reward_params"
+)
+
+
+def preset_config(preset: str, *, task: str, algo: str, reward: str, **changes: Any) -> TrainConfig:
+    """A training with a preset's values, and `changes` over them; parameters are merged one by one."""
+    values = preset_fields(preset, suite=find_task(task).suite, algo=algo, reward=reward)
+    merged = {
+        name: Parameters({**values.get(name, {}), **changes.get(name, {})}) for name in ("algo_params", "reward_params")
+    }
+    return TrainConfig(task=task, algo=algo, reward=reward, **{**values, **changes, **merged})
 
 
 def preset_fields(preset: str, *, suite: str | None, algo: str, reward: str) -> dict[str, Any]:
@@ -102,10 +118,10 @@ def preset_fields(preset: str, *, suite: str | None, algo: str, reward: str) -> 
         raise ValueError(unknown_name("preset", preset, PRESETS))
     if preset == "none":
         return {}
-    if suite is None or suite not in SUITES:
+    if suite is None or suite not in PAPER_TRAINING:
         raise ValueError("preset 'paper' covers the tasks atari/… and bullet/…; `revd tasks` lists them")
-    if (suite, algo) not in ALGORITHMS:
+    if (suite, algo) not in PAPER_ALGORITHMS:
         raise ValueError(f"preset 'paper' covers ppo and a2c, not {algo!r}")
-    if (suite, reward) not in REWARDS:
+    if (suite, reward) not in PAPER_REWARDS:
         raise ValueError(f"preset 'paper' covers the rewards revd, re3, ride and none, not {reward!r}")
-    return {**SUITES[suite], **REWARDS[suite, reward], "algo_params": dict(ALGORITHMS[suite, algo])}
+    return {**PAPER_TRAINING[suite], **PAPER_REWARDS[suite, reward], "algo_params": dict(PAPER_ALGORITHMS[suite, algo])}

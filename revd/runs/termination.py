@@ -1,4 +1,4 @@
-"""Being asked to end is an interrupt, as Ctrl-C is, so that a run's directory says what happened."""
+"""SIGTERM handled as Ctrl-C is, so that a terminated run records that it was interrupted."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def interrupt_on_termination() -> Iterator[None]:
-    """Raise a KeyboardInterrupt on SIGTERM; only the main thread can listen for it."""
+    """Raise a KeyboardInterrupt on SIGTERM. Has no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""One training, from its config to its run directory."""
+"""One training: its config goes in, a run directory comes out."""
 
 from __future__ import annotations
 
@@ -11,121 +11,133 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from revd.storage.atomic import is_full_disk, replacing
 from revd.envs.make import register
 from revd.envs.tasks import find_task
+from revd.rewards import check_parameters, make_reward
 from revd.runs.config import NO_REWARD, TrainConfig
 from revd.runs.cpu_threads import emulator_threads
-from revd.runs.lease import Lease, LeaseLostError
-from revd.runs.writer import Observer, Report
 from revd.runs.directory import RunDirectory, State, Status
-from revd.rewards import check_parameters, make_reward
+from revd.runs.lease import Lease, LeaseLostError
+from revd.runs.writer import Report, RunWriter
 from revd.sb3 import IntrinsicRewardCallback
+from revd.storage.atomic import is_full_disk, replacing
 from revd.training.algorithms import algorithm_class, algorithm_parameters, is_gpu, make_algorithm
-from revd.weighting.balance import ON_COMMAND_LINE, BalanceWatch
-from revd.training.vec_env import make_vec_env
-from revd.training.sb3_models import read_export
 from revd.training.env_checks import TrainingFault
+from revd.training.initial_policy import read_saved_policy
 from revd.training.policies import paper_policy
 from revd.training.session import Training
+from revd.training.vec_env import make_vec_env
+from revd.weighting.balance_warnings import ON_COMMAND_LINE, BalanceWarnings
 
 if TYPE_CHECKING:
-    from revd.training.snapshot import Snapshot
     from revd.spaces import Space
+    from revd.training.snapshot import Snapshot
 
 #: The algorithms whose policies the paper's networks can be: neither recurrent nor masked.
 PAPER_NETWORKS = ("ppo", "a2c", "trpo")
-#: Added to the seed of a training for the environments in which it is evaluated.
+#: Added to a training's seed for its evaluation environments.
 EVALUATION_SEED = 50_021
 
 
 class RunFailedError(RuntimeError):
-    """A training that broke off through no fault of ours: its environment, or a full disk. It can be gone on with."""
+    """A training that failed because of its environment or a full disk. It can be resumed."""
 
 
 def train(config: TrainConfig, *, report: Report | None = None, trust: bool = False) -> Path:
-    """
-    Train, and return the run directory; a run that the directory already holds goes on from its last checkpoint.
+    """Train, and return the run directory. A run that is already there resumes from its last checkpoint.
 
-    What is wrong with a config is raised before anything is written. `report` is called after each rollout. Torch's
-    number of threads is set for the whole process. A RunFailedError says why a training broke off. `trust` lets
-    `init_from` name a file of SB3's, reading which may execute what it holds.
+    Args:
+        config: The training. A wrong one is a ValueError, before anything is written.
+        report: Called after each rollout.
+        trust: Whether `init_from` may be a file of SB3's. Loading it can execute code.
+
+    Raises:
+        RunFailedError: The environment failed, or the disk is full.
+    """
+    run = RunDirectory(config.directory)
+    run.check(config)
+    if not run.is_finished(config.steps):
+        train_in(run, config, report=report, trust=trust)
+    return run.path
+
+
+def train_in(run: RunDirectory, config: TrainConfig, *, report: Report | None = None, trust: bool = False) -> None:
+    """Train in a directory that the caller has checked; `run.path` may differ from `config.directory`.
+
+    The directory is checked again once it is locked. Sets torch's number of threads for the whole process.
     """
     torch.set_num_threads(config.torch_threads)
-    directory = RunDirectory(config.directory)
-    directory.open(config)
-    if directory.is_finished(config.steps):
-        return directory.path
     with closing(prepare(config)) as training:
-        if config.init_from is not None and directory.checkpoints.newest_steps is None:
+        if config.init_from is not None and run.checkpoints.newest_steps is None:
             training.start_from(
                 read_source(config.init_from, trust=trust), value=config.init_value, optimizer=config.init_optimizer
             )
         try:
-            with directory.locked() as held:
-                _train(config, training, directory, held, report)
+            with run.locked() as lease:
+                run.check(config)
+                if not run.is_finished(config.steps):
+                    _train_locked(config, training, run, lease, report)
         except (TrainingFault, OSError) as error:
             if isinstance(error, OSError) and not is_full_disk(error):
                 raise
-            raise RunFailedError(failure(error, directory)) from error
-    return directory.path
+            raise RunFailedError(failure_message(error, run)) from error
 
 
-def _train(
-    config: TrainConfig, training: Training, directory: RunDirectory, held: Lease, report: Report | None
+def _train_locked(
+    config: TrainConfig, training: Training, run: RunDirectory, lease: Lease, report: Report | None
 ) -> None:
-    # Asked again, now that nobody else can write here.
-    directory.open(config)
-    if directory.is_finished(config.steps):
-        return
-    checkpoint = directory.checkpoints.newest()
-    if checkpoint is not None:
-        training.restore(checkpoint)
-        held.check()
-        directory.checkpoints.set_aside(newer_than=training.steps)
-    directory.start(config, resolved=resolve(config, training), steps=training.steps)
-    observer = Observer(config, directory, held, report, training)
+    _restore_newest(training, run, lease)
+    run.start(config, resolved=resolve(config, training), steps=training.steps)
+    writer = RunWriter(config, run, lease, report, training)
     try:
-        with observer.logs(training.steps) as logs:
-            training.learn(config.steps, progress=logs.progress, events=directory.path, listeners=logs.listeners)
+        with writer.open_logs(training.steps) as logs:
+            training.learn(config.steps, progress=logs.progress, events=run.path, listeners=logs.listeners)
             logs.listeners.on_checkpoint(training.steps, training.snapshot())
-        held.check()
-        export(training, directory)
+        lease.check()
+        export(training, run)
     except LeaseLostError:
-        # Whatever is written now would overwrite what another process says about its own work.
+        # Another process trains here now: writing would overwrite its files.
         raise
     except BaseException as error:
-        _note_end(directory, held, observer.status, error)
+        _record_failure(run, lease, writer.status, error)
         raise
-    held.check()
-    directory.finish(observer.finished(training))
+    lease.check()
+    run.finish(writer.final_status(training))
 
 
-def _note_end(directory: RunDirectory, held: Lease, status: Status, error: BaseException) -> None:
+def _restore_newest(training: Training, run: RunDirectory, lease: Lease) -> None:
+    checkpoint = run.checkpoints.newest()
+    if checkpoint is not None:
+        training.restore(checkpoint)
+        lease.check()
+        run.checkpoints.set_aside(newer_than=training.steps)
+
+
+def _record_failure(run: RunDirectory, lease: Lease, status: Status, error: BaseException) -> None:
     state: State = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-    said = failure(error, directory) if is_full_disk(error) else one_line(error)
+    message = failure_message(error, run) if is_full_disk(error) else one_line(error)
     try:
-        held.check()
-        directory.finish(replace(status, state=state, error=said), traceback=traceback.format_exc())
+        lease.check()
+        run.finish(replace(status, state=state, error=message), traceback=traceback.format_exc())
     except LeaseLostError:
-        # The end of this process is not the end of the run.
+        # Another process has resumed the run, so it has not failed.
         return
-    except OSError as trouble:
-        # The error that ended the run matters more than the one that keeps us from writing it down.
-        warnings.warn(f"{str(directory.status)!r} still says that the run is running: {trouble}", stacklevel=2)
+    except OSError as write_error:
+        # The first error is the one to report.
+        warnings.warn(f"{str(run.status)!r} still says that the run is running: {write_error}", stacklevel=2)
 
 
-def failure(error: BaseException, directory: RunDirectory) -> str:
-    """Why a run broke off, and where it will go on, in one line."""
-    why = f"the disk of {str(directory.path)!r} is full: {error}" if is_full_disk(error) else one_line(error)
-    steps = directory.checkpoints.newest_steps
+def failure_message(error: BaseException, run: RunDirectory) -> str:
+    """Why a run failed, and from where it resumes, in one line."""
+    reason = f"the disk of {str(run.path)!r} is full: {error}" if is_full_disk(error) else one_line(error)
+    steps = run.checkpoints.newest_steps
     if steps is None:
-        return f"{why}; there is no checkpoint yet: the same command starts anew"
-    return f"{why}; the last checkpoint, after {steps:,} steps, is kept: the same command goes on from there"
+        return f"{reason}; there is no checkpoint yet: the same command starts anew"
+    return f"{reason}; the last checkpoint, after {steps:,} steps, is kept: the same command resumes from it"
 
 
 def check_names(config: TrainConfig) -> None:
-    """Raise a ValueError for an algorithm, a task or a reward that there is not, before anything is built."""
+    """Raise a ValueError for an unknown algorithm, task or reward, before anything is built."""
     algorithm_class(config.algo)
     register(find_task(config.task))
     if config.reward != NO_REWARD:
@@ -133,7 +145,7 @@ def check_names(config: TrainConfig) -> None:
 
 
 def prepare(config: TrainConfig) -> Training:
-    """Build environments, algorithm and bonus. Nothing is written; a wrong name or value is a ValueError."""
+    """Build environments, algorithm and bonus. Writes nothing; a wrong name or value is a ValueError."""
     env = make_vec_env(
         **env_settings(config),
         n_envs=config.n_envs,
@@ -159,7 +171,7 @@ def prepare(config: TrainConfig) -> Training:
 
 
 def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
-    """What the config leaves to defaults, as it was in this training."""
+    """The values that the training uses where its config leaves them to defaults."""
     reward = training.intrinsic.reward if training.intrinsic is not None else None
     return {
         "method": config.method,
@@ -176,19 +188,19 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
     }
 
 
-def export(training: Training, directory: RunDirectory) -> None:
-    """Write the end of a training for those who use SB3 directly."""
-    with replacing(directory.model) as path:
+def export(training: Training, run: RunDirectory) -> None:
+    """Write the model, its normalisation and the bonus's state, as SB3 and `callback.load` read them."""
+    with replacing(run.model) as path:
         training.save_model(path)
     if training.normalization_state():
-        training.save_normalization(directory.normalization)
-        training.save_vec_normalize(directory.vec_normalize)
+        training.save_normalization(run.normalization)
+        training.save_vec_normalize(run.vec_normalize)
     if training.intrinsic is not None:
-        training.intrinsic.save(directory.bonus)
+        training.intrinsic.save(run.bonus)
 
 
 def one_line(error: BaseException) -> str:
-    """An error as tables show it."""
+    """Shorten an error to one line, for tables."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by the user"
     text = str(error).strip().split("\n")[0]
@@ -196,17 +208,17 @@ def one_line(error: BaseException) -> str:
 
 
 def env_settings(config: TrainConfig) -> dict[str, Any]:
-    """What the environments of training and evaluation share."""
+    """Arguments of `make_vec_env` that training and evaluation share."""
     return {"task": config.task, "normalize": config.normalize, "gamma": config.algo_params.get("gamma", 0.99)}
 
 
 def _emulator_threads(config: TrainConfig) -> int:
-    # Games are images, whose networks go to a GPU where there is one.
+    # Games are images, so their networks use a GPU if there is one.
     return emulator_threads(config, on_gpu=is_gpu(config.device))
 
 
 def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict[str, Any]:
-    """What goes to the algorithm's constructor: the paper's networks, if they are asked for, and what is set."""
+    """Keyword arguments of the algorithm: the paper's networks if the config asks for them, and its parameters."""
     if config.network == "sb3":
         return dict(config.algo_params)
     if config.algo not in PAPER_NETWORKS:
@@ -216,17 +228,17 @@ def _algorithm_parameters(config: TrainConfig, observation_space: Space) -> dict
 
 
 def read_source(source: Path, *, trust: bool) -> Snapshot:
-    """What `init_from` names: the newest checkpoint of a run or, if it is trusted, a file that SB3 saved."""
+    """Read `init_from`: the newest checkpoint of a run or, if trusted, a file that SB3 saved."""
     if source.is_file():
-        return read_export(source, RunDirectory(source.parent).normalization, trust=trust)
+        return read_saved_policy(source, RunDirectory(source.parent).normalization, trust=trust)
     snapshot = RunDirectory(source).checkpoints.newest()
     if snapshot is None:
-        raise ValueError(f"init_from {str(source)!r} holds no checkpoint of a run")
+        raise ValueError(f"init_from {str(source)!r} contains no checkpoint of a run")
     return snapshot
 
 
 def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Space) -> IntrinsicRewardCallback:
-    # The spaces are the model's own: images are channels first there, and the bonus sees what the policy sees.
+    # The spaces are the model's, with images channels first: the bonus sees what the policy sees.
     parameters = {"seed": config.seed, "normalize": config.normalize_bonus, **config.reward_params}
     check_parameters(config.reward, parameters)
     reward = make_reward(config.reward, observation_space, action_space, n_envs=config.n_envs, **parameters)
@@ -237,5 +249,5 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,
     )
-    callback.watch = BalanceWatch(ON_COMMAND_LINE)
+    callback.weighting.warnings = BalanceWarnings(ON_COMMAND_LINE)
     return callback

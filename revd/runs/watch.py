@@ -1,4 +1,4 @@
-"""An episode of a trained agent, from its run directory to pictures, rewards and the bonus of every step."""
+"""Play one episode with a trained agent: pictures, rewards and the bonus of each step."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from revd.runs.train import env_settings, prepare
-from revd.runs.directory import RunDirectory
 from revd.rewards.segments import SegmentMemory
 from revd.rollout import Rollout, map_observations
+from revd.runs.directory import RunDirectory
+from revd.runs.train import env_settings, prepare
+from revd.training.episode_player import play_episode
+from revd.training.initial_policy import load_saved_model
 from revd.training.vec_env import make_vec_env
-from revd.training.sb3_models import load_export
-from revd.training.episode_player import play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from revd.runs.config import TrainConfig
     from revd.rewards import IntrinsicReward
-    from revd.training.episode_player import Play
+    from revd.runs.config import TrainConfig
+    from revd.training.episode_player import PlayedEpisode
     from revd.training.session import Training
+    from revd.training.snapshot import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WatchedEpisode:
-    """One episode of a run's agent.
+    """One episode that a trained agent played.
 
     Attributes:
-        config: The run.
-        trained_steps: Steps of training in the checkpoint that was played.
+        config: The agent's run.
+        trained_steps: Steps of training in its checkpoint.
         frames: The n pictures, (height, width, 3) each: the one at t shows the state in which action t was taken.
         rewards: (n,), the task's own rewards.
-        bonus: (n,), what the run's exploration reward pays, before it is weighted; None for a run without one.
+        bonus: (n,), the bonus of the run's exploration reward before weighting; None for a run without one.
     """
 
     config: TrainConfig
@@ -51,42 +52,26 @@ class WatchedEpisode:
 def watch(
     path: Path, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True, trust: bool = False
 ) -> WatchedEpisode:
-    """
-    Play one episode with the newest checkpoint of the run in `path`. Nothing is written there.
+    """Play one episode with the newest checkpoint of the run in `path`. Nothing is written there.
 
-    A checkpoint is tensors and JSON, so that a run from elsewhere can be watched without executing what it holds.
-    The global random generators are set, by the run's seed and then by `seed`.
+    Sets the global random generators, by the run's seed and then by `seed`. A checkpoint holds only tensors and JSON,
+    so that an untrusted run can be watched without executing its code.
 
     Args:
-        path: A run directory; its training may go on meanwhile.
+        path: A run directory; its training may still be running.
         seed: Of the environment and of the policy's draws.
-        max_steps: An episode that goes on after so many steps is cut.
+        max_steps: A longer episode is cut.
         deterministic: Take the most probable action rather than a draw.
         trust: Import the package that the run's task names, as in `package:Task-v0`.
     """
     _check_numbers(seed, max_steps)
-    directory = RunDirectory(path)
-    config = directory.read_config()
-    if config is None:
-        raise ValueError(f"there is no run in {str(path)!r}: it holds no {directory.config.name}")
-    package, separator, _ = config.task.partition(":")
-    if separator and not trust:
-        raise ValueError(
-            f"the run in {str(path)!r} has the task {config.task!r}, for which Python would import {package!r} and so "
-            "execute it; if you know where the run comes from, say --trust"
-        )
-    checkpoint = directory.checkpoints.newest()
-    if checkpoint is None:
-        raise ValueError(
-            f"the run in {str(path)!r} has no checkpoint yet: one is written every {config.checkpoint_every:,} steps "
-            "and at the end of the training"
-        )
+    config, checkpoint = _read_run(RunDirectory(path), trust=trust)
     torch.set_num_threads(config.torch_threads)
-    with closing(prepare(_to_look_at(config))) as training:
+    with closing(prepare(_without_training_options(config))) as training:
         training.restore(checkpoint)
         env = make_vec_env(**env_settings(config), seed=seed, render_mode="rgb_array")
         with closing(env):
-            played = play(training.model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
+            played = play_episode(training.model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
         return WatchedEpisode(
             config=config,
             trained_steps=training.steps,
@@ -96,31 +81,50 @@ def watch(
         )
 
 
+def _read_run(run: RunDirectory, *, trust: bool) -> tuple[TrainConfig, Snapshot]:
+    """The config and the newest checkpoint of a run; a ValueError explains why it cannot be watched."""
+    config = run.read_config()
+    if config is None:
+        raise ValueError(f"there is no run in {str(run.path)!r}: it holds no {run.config.name}")
+    package, separator, _ = config.task.partition(":")
+    if separator and not trust:
+        raise ValueError(
+            f"the run in {str(run.path)!r} has the task {config.task!r}, for which Python would import {package!r} and "
+            "so execute it; if you trust the run, add --trust"
+        )
+    checkpoint = run.checkpoints.newest()
+    if checkpoint is None:
+        raise ValueError(
+            f"the run in {str(run.path)!r} has no checkpoint yet: one is written every {config.checkpoint_every:,} "
+            "steps and at the end of the training"
+        )
+    return config, checkpoint
+
+
 def watch_export(
     path: Path, config: TrainConfig, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True, trust: bool
 ) -> WatchedEpisode:
-    """
-    Play one episode with a model that SB3 saved, without a bonus: `watch` for those who have no run directory.
+    """Play one episode with a model that SB3 saved, without a bonus and without a run directory.
 
     Args:
-        path: SB3's zip. It holds pickles.
-        config: The task, the algorithm, and how observations are normalised; the file does not say.
+        path: SB3's zip. It contains pickles.
+        config: The task, the algorithm, and how observations are normalised, which the file does not contain.
         seed: Of the environment and of the policy's draws.
-        max_steps: An episode that goes on after so many steps is cut.
+        max_steps: A longer episode is cut.
         deterministic: Take the most probable action rather than a draw.
-        trust: Must be True, for loading the file executes what its pickles say.
+        trust: Must be True, because loading the file executes code in its pickles.
     """
     _check_numbers(seed, max_steps)
     with closing(make_vec_env(**env_settings(config), seed=seed, render_mode="rgb_array")) as env:
-        model = load_export(config.algo, path, env, trust=trust)
-        played = play(model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
+        model = load_saved_model(config.algo, path, env, trust=trust)
+        played = play_episode(model, env, seed=seed, max_steps=max_steps, deterministic=deterministic)
         return WatchedEpisode(
             config=config, trained_steps=model.num_timesteps, frames=played.frames, rewards=played.rewards, bonus=None
         )
 
 
 def check_drawable(config: TrainConfig) -> None:
-    """Raise a ValueError if the task's environment cannot be made for drawing."""
+    """Raise a ValueError if the task's environment cannot draw."""
     make_vec_env(config.task, render_mode="rgb_array").close()
 
 
@@ -130,29 +134,29 @@ def _check_numbers(seed: int, max_steps: int) -> None:
             raise ValueError(f"{name} must be at least {smallest}, got {value}")
 
 
-def _to_look_at(config: TrainConfig) -> TrainConfig:
-    """The same training without what only learning needs; on the CPU, for the run may come from another machine."""
+def _without_training_options(config: TrainConfig) -> TrainConfig:
+    """The training without options that only learning needs; on the CPU, since the run may be another machine's."""
     return replace(config, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False)
 
 
-def _bonus(training: Training, played: Play) -> NDArray[np.float32] | None:
-    """
-    What the run's reward would pay if the played episode were the next rollout of its first environment.
+def _bonus(training: Training, played: PlayedEpisode) -> NDArray[np.float32] | None:
+    """The bonus if the played episode were the next rollout of the run's first environment.
 
-    That environment's last rollout (or, with boundary="episode", its last episode) is what REVD compares with.
+
+    REVD compares it with that environment's last rollout or, with boundary="episode", its last episode.
     """
     if training.intrinsic is None:
         return None
     assert training.intrinsic.reward is not None
     reward = first_environment(training.intrinsic.reward)
     reward.end_episodes()
-    rollout = _at_least(training.model.n_steps, played.rollout)
+    rollout = _padded_to(training.model.n_steps, played.rollout)
     bonus: NDArray[np.float32] = reward.compute(rollout)[: len(played.frames), 0].cpu().numpy()
     return bonus
 
 
 def first_environment(reward: IntrinsicReward) -> IntrinsicReward:
-    """A copy of a reward for its first environment alone: the same models, statistics and memory."""
+    """Copy a reward for its first environment alone, with its models, statistics and memory."""
     alone = type(reward)(reward.observation_space, reward.action_space, 1, **asdict(reward.config))
     memories = tuple(f"{name}." for name, part in reward.named_modules() if isinstance(part, SegmentMemory))
     state = reward.state_dict()
@@ -160,8 +164,8 @@ def first_environment(reward: IntrinsicReward) -> IntrinsicReward:
     return alone
 
 
-def _at_least(n_steps: int, rollout: Rollout) -> Rollout:
-    """Pad an episode that is shorter than the run's rollouts: its reward may refuse to look for k neighbours there."""
+def _padded_to(n_steps: int, rollout: Rollout) -> Rollout:
+    """Pad an episode that is shorter than the run's rollouts: the reward may need k neighbours."""
     missing = max(n_steps - rollout.n_steps, 0)
 
     def padded(values: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a launcher starts: one training in a process of its own, its config read from standard input."""
+"""The process in which a backend runs one training. It reads the config from its standard input."""
 
 import argparse
 import os
@@ -10,43 +10,45 @@ import warnings
 from pathlib import Path
 
 from revd.runs.config import TrainConfig
-from revd.suites.backends.file_transfer import elsewhere
+from revd.runs.directory import RunDirectory
 from revd.runs.termination import interrupt_on_termination
 
-#: Between two tries to get a run that another process has.
 SECONDS_BETWEEN_TRIES = 2.0
 
 
 def main() -> None:
-    """Train, and treat being asked to end as an interrupt, so that the run directory says what happened."""
+    """Train. SIGTERM interrupts the training, and the run directory records it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--place", type=Path, help="directory of the run, if not the one that its config names")
-    parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a run that another still has")
+    parser.add_argument("--directory", type=Path, help="directory of the run, instead of the one in its config")
+    parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for a run that another process holds")
     given = parser.parse_args()
     with interrupt_on_termination():
         config = TrainConfig.from_json(sys.stdin.readline())
         threading.Thread(target=_end_with_launcher, daemon=True).start()
-        _train(config if given.place is None else elsewhere(config, given.place), given.patience)
+        _train(config, RunDirectory(given.directory or config.directory), given.wait)
 
 
-def _train(config: TrainConfig, patience: float) -> None:
-    """Train. On a cluster, the one before may not know yet that it is lost, and still write for a while."""
-    from revd.runs.train import train
+def _train(config: TrainConfig, run: RunDirectory, wait: float) -> None:
+    """Train. While another process holds the run, try again for `wait` seconds.
 
-    deadline = time.monotonic() + patience
+    On a cluster, an earlier worker may have lost its connection and still write for a while.
+    """
+    from revd.runs.train import train_in
+
+    deadline = time.monotonic() + wait
     while True:
         try:
-            train(config)
+            train_in(run, config)
             return
         except FileExistsError as error:
             if time.monotonic() >= deadline:
                 raise
-            warnings.warn(f"{error}; it is tried again", stacklevel=2)
+            warnings.warn(f"{error}; trying again", stacklevel=2)
             time.sleep(SECONDS_BETWEEN_TRIES)
 
 
 def _end_with_launcher() -> None:
-    """The launcher holds the other end of standard input: its end means that nobody watches any more."""
+    """Terminate this process when its standard input ends: the launcher, which holds the other end, is gone."""
     while sys.stdin.readline():
         continue
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,11 +1,11 @@
-"""One line in a Stable-Baselines3 script: the bonus enters the rewards before returns and advantages are computed."""
+"""The callback that adds the bonus to a rollout's rewards before returns and advantages are computed."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,23 +14,25 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
 
 from revd.rewards import IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import require_choice, require_fraction, require_number
+from revd.rewards.config import require_choice
 from revd.rollout import is_finite
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.recorder import RolloutRecorder
-from revd.weighting.balance import Balance, BalanceWatch
+from revd.weighting.balance_warnings import RolloutSize
+from revd.weighting.weighting import Weighting
 
 if TYPE_CHECKING:
     from stable_baselines3.common.buffers import RolloutBuffer
 
     from revd.arrays import Array
-    from revd.rewards.config import Normalize
+    from revd.rewards.config import BonusNormalization
+    from revd.weighting.schedule import DecayPer
 
-#: Beyond this, a return over a long rollout may be no number of float32, whatever the weights are.
+#: Above this, a return over a long rollout may overflow float32, whatever the weights are.
 LARGEST_REWARD = 1e34
 _OWN_PARAMETERS = ("weight", "decay", "decay_per", "extrinsic_weight", "verbose")
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
-#: Among the locals of one learn(), which all of its callbacks share: the one that pays.
+#: The key of the callback that pays, in the locals that all callbacks of one learn() share.
 _PAYER = "intrinsic_reward_callback"
 
 
@@ -42,12 +44,12 @@ class IntrinsicRewardCallback(BaseCallback):
         r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t,      lambda_l = weight * (1 - decay)^l
 
     l = 1, 2, … counts rollouts, or the environment steps with decay_per="step". SB3 computes returns and advantages
-    before a callback sees the rollout, so they are computed again from the changed rewards; what SB3 bootstraps at
-    time-outs is kept as it is. With VecNormalize the reward sees what the policy sees.
+    before a callback sees the rollout, so they are computed again from the changed rewards. SB3's time-out bootstrap is
+    kept unscaled. With VecNormalize the reward sees the same observations as the policy.
 
-    Each `learn()` takes one such callback; two in one are refused. A later `learn()` goes on with memory and counts.
-    Everything is logged under `exploration/`; `latest` holds the numbers of the last rollout. `watch` warns where the
-    bonus does not steer the policy, or is nearly all that steers it.
+    Each `learn()` takes one such callback; a second one is an error. A later `learn()` keeps memory and counts. All
+    numbers are logged under `exploration/`; `latest` holds those of the last rollout. Warnings tell when the bonus does
+    not steer the policy, or when almost nothing else does.
 
     Args:
         reward: A name ("revd", "re3", "ride") or an `IntrinsicReward`.
@@ -55,9 +57,11 @@ class IntrinsicRewardCallback(BaseCallback):
         decay: kappa, by which the weight shrinks.
         decay_per: "rollout" or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
-        normalize: "rms" divides the bonus by its running standard deviation.
+        normalize: "rms" divides the bonus by its running standard deviation. Only with a name: pass it to `make_reward`
+            for an instance.
         verbose: SB3's verbosity.
-        reward_params: Parameters of the method, such as `k` or `alpha`; `seed` is the model's unless given.
+        reward_params: Parameters of the method, such as `k` or `alpha`, only with a name; `seed` is the model's by
+            default.
     """
 
     def __init__(
@@ -66,49 +70,65 @@ class IntrinsicRewardCallback(BaseCallback):
         *,
         weight: float = 0.1,
         decay: float = 1e-5,
-        decay_per: Literal["rollout", "step"] = "rollout",
+        decay_per: DecayPer = "rollout",
         extrinsic_weight: float = 1.0,
-        normalize: Normalize = "none",
+        normalize: BonusNormalization = "none",
         verbose: int = 0,
         **reward_params: Any,
     ) -> None:
         super().__init__(verbose)
-        require_number("weight", weight)
-        require_fraction("decay", decay)
-        require_choice("decay_per", decay_per, ("rollout", "step"))
-        require_number("extrinsic_weight", extrinsic_weight)
+        self.weighting = Weighting(weight=weight, decay=decay, decay_per=decay_per, extrinsic_weight=extrinsic_weight)
         require_choice("normalize", normalize, ("none", "rms"))
-        params = dict(reward_params)
-        if normalize != "none" and isinstance(reward, IntrinsicReward):
-            reward.config = replace(reward.config, normalize=normalize)
-        elif normalize != "none":
-            params["normalize"] = normalize
+        params = reward_params if normalize == "none" else {**reward_params, "normalize": normalize}
         check_parameters(reward, params, besides=_OWN_PARAMETERS)
-        self.weight = weight
-        self.decay = decay
-        self.decay_per = decay_per
-        self.extrinsic_weight = extrinsic_weight
         self.reward = reward if isinstance(reward, IntrinsicReward) else None
-        self.rollouts = 0
-        self.steps = 0
         self.latest: dict[str, float] = {}
         self._requested = reward
         self._params = params
         self._recorder = RolloutRecorder()
-        self.watch = BalanceWatch()
         self._pending: Checkpoint | None = None
         self._last_end = 0.0
+
+    @property
+    def weight(self) -> float:
+        """lambda_0."""
+        return self.weighting.schedule.weight
+
+    @property
+    def decay(self) -> float:
+        """Kappa."""
+        return self.weighting.schedule.decay
+
+    @property
+    def decay_per(self) -> DecayPer:
+        """What l counts."""
+        return self.weighting.schedule.decay_per
+
+    @property
+    def extrinsic_weight(self) -> float:
+        """Factor of the task's own reward."""
+        return self.weighting.extrinsic_weight
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts so far."""
+        return self.weighting.schedule.rollouts
+
+    @property
+    def steps(self) -> int:
+        """Environment steps so far, of all environments."""
+        return self.weighting.schedule.steps
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write counts, statistics and the reward's state to one safetensors file: no pickles."""
         self.checkpoint().write(path)
 
     def load(self, path: str | PathLike[str]) -> None:
-        """Go on where `save` stopped; before training starts, the state is applied when it does."""
+        """Restore what `save` wrote; before training, the state is applied when training starts."""
         self.restore(Checkpoint.read(path))
 
     def checkpoint(self) -> Checkpoint:
-        """What `save` writes."""
+        """The state that `save` writes."""
         if self.reward is None:
             raise ValueError("there is nothing to save before training has started")
         return Checkpoint(
@@ -121,7 +141,7 @@ class IntrinsicRewardCallback(BaseCallback):
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """What `load` does with what it has read."""
+        """Restore a state that `checkpoint` returned, as `load` does."""
         if self.reward is None:
             self._pending = checkpoint
         else:
@@ -144,7 +164,7 @@ class IntrinsicRewardCallback(BaseCallback):
     def _make_reward(self, model: OnPolicyAlgorithm) -> IntrinsicReward:
         spaces = model.observation_space, model.action_space
         if self.reward is not None:
-            # An instance, or the reward of an earlier learn(): it goes on, if it fits this model.
+            # An instance, or the reward of an earlier learn(), is used again if it fits this model.
             return make_reward(self.reward, *spaces, n_envs=model.n_envs)
         params = dict(self._params)
         if model.seed is not None:
@@ -153,7 +173,8 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _restore(self, reward: IntrinsicReward, checkpoint: Checkpoint) -> None:
         checkpoint.load_into(reward)
-        self.rollouts, self.steps = checkpoint.rollouts, checkpoint.steps
+        schedule = self.weighting.schedule
+        schedule.rollouts, schedule.steps = checkpoint.rollouts, checkpoint.steps
 
     def _on_training_start(self) -> None:
         if _PAYER in self.locals:
@@ -161,9 +182,9 @@ class IntrinsicRewardCallback(BaseCallback):
                 "this training has a second IntrinsicRewardCallback: each would take the other's bonus for the task's "
                 "reward or SB3's time-out bootstrap; pass one to learn(), once"
             )
-        # One that learn() was given itself is nobody's child, though it may have been in an earlier learn().
+        # A callback passed to learn() itself has no parent now, though it may have had one in an earlier learn().
         if self.parent is not None and self.locals.get("callback") is not self:
-            # An EventCallback passes neither the start nor the end of a rollout on to its children.
+            # An EventCallback does not tell its children when a rollout starts or ends.
             raise RuntimeError(f"{type(self.parent).__name__} would never pay the bonus: {_PLACE}")
         self.locals[_PAYER] = self
         self._last_end = time.perf_counter()
@@ -174,7 +195,7 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _on_step(self) -> bool:
         if "rewards" not in self.locals:
-            # EvalCallback tells its callback_on_new_best of new best policies alone.
+            # EvalCallback calls its callback_on_new_best only for new best policies.
             raise RuntimeError(f"the callback is not shown the rewards: {_PLACE}")
         rewards = self.locals["rewards"]
         normalization = self.model.get_vec_normalize_env()
@@ -194,35 +215,26 @@ class IntrinsicRewardCallback(BaseCallback):
                 f"the callback saw {self._recorder.n_steps} of {buffer.buffer_size} steps of the rollout: {_PLACE}"
             )
         if buffer.episode_starts[0].all():
-            # learn() was called anew, or every episode has just ended, in which case this changes nothing.
+            # learn() was called again; or all episodes have just ended, and then this changes nothing.
             reward.end_episodes()
         rollout = self._recorder.rollout(model)
         raw = self._recorder.rewards
         bootstrap = _bootstrap(buffer.rewards, raw)
         bonus = reward.compute(rollout).cpu().numpy()
         losses = reward.update(rollout)
-        weights = self._weights(buffer.buffer_size, buffer.n_envs)
+        weights = self.weighting.schedule.next_weights(np.full(buffer.buffer_size, buffer.n_envs))
         last_values = _predicted_values(model)
         dones = model._last_episode_starts
         assert dones is not None
-        # A number too large for float32 becomes infinite here, and is named below rather than warned about.
+        # A number too large for float32 becomes infinite here; _check_finite below raises a better error.
         with np.errstate(over="ignore", invalid="ignore"):
             buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
             buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
         self._check_finite(buffer, raw, last_values)
         self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
 
-    def _weights(self, n_steps: int, n_envs: int) -> Array:
-        """The weight of each step of the rollout, (n_steps, 1); counts the rollout."""
-        self.rollouts += 1
-        steps = self.steps + n_envs * np.arange(1, n_steps + 1)
-        self.steps += n_envs * n_steps
-        exponents = np.full(n_steps, self.rollouts) if self.decay_per == "rollout" else steps
-        weights: Array = self.weight * (1 - self.decay) ** exponents[:, None].astype(np.float64)
-        return weights
-
     def _check_finite(self, buffer: RolloutBuffer, raw: Array, last_values: torch.Tensor) -> None:
-        """Raise a ValueError rather than let the policy train on rewards or returns that are NaN or infinite."""
+        """Raise a ValueError if a reward or a return is NaN or infinite."""
         returns = torch.as_tensor(buffer.returns).cpu().numpy()
         bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(returns)))
         if len(bad) == 0:
@@ -241,8 +253,10 @@ class IntrinsicRewardCallback(BaseCallback):
         )
 
     def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:
-        extrinsic, task = self.extrinsic_weight * raw, self._recorder.original_rewards
-        balance = Balance.of(weights * bonus, extrinsic, task=task)
+        assert self.reward is not None
+        size = RolloutSize(steps_per_env=len(bonus), steps=bonus.size)
+        task = self._recorder.original_rewards
+        balance = self.weighting.check_balance(self.reward, bonus, weights, raw, task=task, size=size)
         now = time.perf_counter()
         self.latest = {
             **metrics,
@@ -256,27 +270,15 @@ class IntrinsicRewardCallback(BaseCallback):
         self._last_end = now
         for name, value in self.latest.items():
             self.logger.record(f"exploration/{name}", value)
-        if self.weight > 0:
-            undecayed = Balance.of(np.float64(self.weight) * bonus, extrinsic, task=task)
-            self._observe(balance, undecayed, metrics, bonus.shape)
-
-    def _observe(self, balance: Balance, undecayed: Balance, metrics: dict[str, float], shape: Any) -> None:
-        """Warn if something is amiss for long."""
-        assert self.reward is not None
-        if self.extrinsic_weight > 0:
-            self.watch.observe(balance, undecayed=undecayed, shape=shape)
-        eps = getattr(self.reward.config, "eps", None)
-        if "duplicates" in metrics and eps is not None:
-            self.watch.observe_duplicates(metrics["duplicates"], eps=eps, shape=shape)
 
 
 def _bootstrap(rewards: Array, raw: Array) -> Array:
-    """What SB3 has added to the rewards for episodes that ran out of time, gamma V(terminal), (n_steps, n_envs).
+    """SB3's bootstrap for episodes that ran out of time, gamma V(terminal), (n_steps, n_envs).
 
     Raises:
-        ValueError: It is not finite.
+        ValueError: The bootstrap is not finite.
     """
-    # A reward that is not finite itself is named when the total is.
+    # A reward that is not finite itself is reported later, with the total.
     with np.errstate(invalid="ignore"):
         added = rewards - raw
     bad = np.argwhere(np.isfinite(raw) & ~np.isfinite(added))
@@ -284,13 +286,13 @@ def _bootstrap(rewards: Array, raw: Array) -> Array:
         step, env = bad[0]
         raise ValueError(
             f"the policy's value of the observation with which an episode ran out of time at step {step} of "
-            f"environment {env} is not finite, nor is perhaps that observation"
+            f"environment {env} is not finite; perhaps the observation is not finite either"
         )
     return added
 
 
 def _predicted_values(model: OnPolicyAlgorithm) -> torch.Tensor:
-    """V(s_T), the value of the observations that the environments show now; not every loop leaves it in its locals."""
+    """V(s_T), the value of the environments' current observations; not every algorithm has it in its locals."""
     observation = obs_as_tensor(model._last_obs, model.device)  # type: ignore[arg-type]
     with torch.no_grad():
         if not hasattr(model, "_last_lstm_states"):

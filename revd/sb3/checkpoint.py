@@ -1,4 +1,4 @@
-"""The state of an intrinsic-reward callback as one safetensors file: tensors and JSON, no pickles."""
+"""The saved state of an intrinsic-reward callback: one safetensors file without pickles."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ FORMAT = "revd-callback-1"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checkpoint:
-    """What is needed to go on: the method and its parameters, the counts that set the weight, the reward's state.
+    """Everything needed to resume the bonus.
 
-    `n_envs` is None in files that were written before it was saved.
+    Attributes:
+        method: The class name of the reward.
+        parameters: Its parameters.
+        rollouts: Rollouts so far, for the decay of the weight.
+        steps: Environment steps so far, for the decay of the weight.
+        state: The reward's `state_dict`.
+        n_envs: Number of environments; None in old files, which do not have it.
     """
 
     method: str
@@ -39,12 +45,12 @@ class Checkpoint:
         return {name: getattr(self, name) for name in names}
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the file in one step: a reader sees the old one or the new one."""
+        """Write the file atomically: a reader sees the old file or the new one."""
         write_tensors(path, self.state, {"format": FORMAT, **self.values})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """Read a file that `write` made."""
+        """Read a file that `write` wrote."""
         try:
             state, values = read_tensors(path)
         except ValueError as error:
@@ -54,14 +60,14 @@ class Checkpoint:
         return cls(**values, state=state)
 
     def load_into(self, reward: IntrinsicReward) -> None:
-        """Put the state into a reward of the same method and sizes."""
+        """Load the state into a reward of the same method with the same parameters."""
         method = type(reward).__name__
         if method != self.method:
             raise ValueError(f"the file holds the state of {self.method}, this callback's reward is {method}")
         if self.n_envs not in (None, reward.n_envs):
             raise ValueError(
                 f"the saved state of {method} does not fit this reward's parameters: n_envs was {self.n_envs}, here it "
-                f"is {reward.n_envs}; use {self.n_envs} environments, for each of which there is a memory"
+                f"is {reward.n_envs}; use {self.n_envs} environments, because each has its own memory"
             )
         check_saved_parameters(method, reward.config, self.parameters)
         load_saved_state(reward, self.state)

@@ -1,4 +1,4 @@
-"""From Stable-Baselines3's rollout buffer to a `Rollout`: what the buffer forgets is recorded step by step."""
+"""Records what Stable-Baselines3's rollout buffer does not keep, and makes a `Rollout` of both."""
 
 from __future__ import annotations
 
@@ -21,43 +21,50 @@ ObservationArray: TypeAlias = "Array | dict[str, Array]"
 
 
 class RolloutRecorder:
-    """Keeps the rewards before SB3 adds its time-out bootstrap, the ends of episodes, and what these ended with."""
+    """Records rewards without SB3's time-out bootstrap, dones and terminal observations."""
 
     def __init__(self) -> None:
         self._warned = False
         self.start()
 
     def start(self, *, successors: bool = True) -> None:
-        """A rollout begins; without `successors`, nobody will look at next observations, and none are kept."""
-        self._successors_wanted = successors
+        """Start a new rollout; without `successors`, no terminal observations are kept."""
+        self._keeps_successors = successors
         self._rewards: list[Array] = []
         self._original: list[Array] = []
         self._dones: list[Array] = []
         self._terminal: list[tuple[int, int, ObservationArray]] = []
 
     def step(self, rewards: Array, dones: Array, infos: list[dict[str, Any]], original: Array) -> None:
-        """Record one step of all environments, as the callback sees it; `original` are rewards before VecNormalize."""
+        """Record a step of all environments from the callback's `on_step`.
+
+        Args:
+            rewards: (n_envs,).
+            dones: (n_envs,).
+            infos: One per environment.
+            original: The rewards before VecNormalize, (n_envs,).
+        """
         step = len(self._rewards)
-        # SB3 adds gamma * V(terminal) to this very array right after on_step.
+        # A copy, because SB3 adds gamma * V(terminal) to the same array right after on_step.
         self._rewards.append(np.array(rewards, dtype=np.float32))
         self._original.append(np.array(original, dtype=np.float32))
         self._dones.append(np.array(dones, dtype=bool))
-        for env in np.flatnonzero(dones) if self._successors_wanted else ():
+        for env in np.flatnonzero(dones) if self._keeps_successors else ():
             terminal = infos[env].get("terminal_observation")
             if terminal is not None:
-                # Some vectorised environments write the next one into the same memory.
+                # A copy, because some vectorised environments reuse the memory of observations.
                 self._terminal.append((step, int(env), deepcopy(terminal)))
             elif not self._warned:
                 self._warned = True
                 warnings.warn(
-                    "the vectorised environment gives no infos[i]['terminal_observation'] at the end of an episode; "
-                    "the observation after the reset stands in for it",
+                    "the vectorised environment sets no infos[i]['terminal_observation'] at the end of an episode; "
+                    "the observation after the reset is used instead",
                     stacklevel=2,
                 )
 
     @property
     def n_steps(self) -> int:
-        """Steps recorded since `start`."""
+        """Number of steps recorded since `start`."""
         return len(self._rewards)
 
     @property
@@ -67,14 +74,16 @@ class RolloutRecorder:
 
     @property
     def rewards(self) -> Array:
-        """The environment's rewards without bootstrap, (n_steps, n_envs)."""
+        """The rewards without SB3's bootstrap, (n_steps, n_envs)."""
         return np.array(self._rewards)
 
     def rollout(self, model: OnPolicyAlgorithm) -> Rollout:
-        """What the model has just collected, where its buffer has it: arrays are not copied, frames stay on a GPU.
+        """Return the rollout that the model has just collected.
+
+        The buffer's arrays are not copied, and tensors stay on their device.
 
         Raises:
-            ValueError: What the environments show now is not finite, and so advantages would not be.
+            ValueError: A current observation is not finite, so that the advantages would not be.
         """
         buffer = model.rollout_buffer
         observations = _shaped(buffer.observations, model.observation_space)
@@ -83,13 +92,13 @@ class RolloutRecorder:
         self._check_last(last)
         return Rollout(
             observations=observations,
-            actions=_executed(torch.as_tensor(buffer.actions), model.action_space),
-            next_observations=self._successors(observations, last) if self._successors_wanted else None,
+            actions=_clipped(torch.as_tensor(buffer.actions), model.action_space),
+            next_observations=self._successors(observations, last) if self._keeps_successors else None,
             dones=np.array(self._dones),
         )
 
-    def _check_last(self, shown: Any) -> None:
-        parts = shown if isinstance(shown, dict) else {None: shown}
+    def _check_last(self, observations: Any) -> None:
+        parts = observations if isinstance(observations, dict) else {None: observations}
         for key, part in parts.items():
             bad = [] if is_finite(part) else [env for env, row in enumerate(part) if not is_finite(row)]
             if bad:
@@ -99,28 +108,28 @@ class RolloutRecorder:
                 )
 
     def _successors(self, observations: Observations, last: Any, key: str | None = None) -> Observations:
-        """Each step's next observation: the next row, or the terminal observation where an episode ended."""
+        """Return each step's next observation: the next row, or the terminal observation of an episode."""
         if isinstance(observations, dict):
             return {name: self._successors(part, last[name], name) for name, part in observations.items()}  # type: ignore[misc]
         successors = torch.empty_like(observations)
         successors[:-1] = observations[1:]
-        _put(successors[-1], last)
+        _write(successors[-1], last)
         if self._terminal:
-            self._put_terminal(successors, key)
+            self._write_terminal(successors, key)
         return successors
 
-    def _put_terminal(self, successors: Tensor, key: str | None) -> None:
-        """Write all terminal observations in one copy: each copy to a GPU would wait for it."""
+    def _write_terminal(self, successors: Tensor, key: str | None) -> None:
+        """Write all terminal observations in one copy, because each copy to a GPU blocks."""
         steps, envs, terminals = zip(*self._terminal, strict=True)
         shape = successors.shape[2:]
         parts = [np.asarray(terminal if key is None else terminal[key]).reshape(shape) for terminal in terminals]
-        arrived = torch.from_numpy(np.stack(parts)).to(successors.device, successors.dtype)
+        stacked = torch.from_numpy(np.stack(parts)).to(successors.device, successors.dtype)
         rows, columns = torch.tensor([steps, envs], device="cpu").to(successors.device, non_blocking=True)
-        successors[rows, columns] = arrived
+        successors[rows, columns] = stacked
 
 
-def _executed(actions: Tensor, space: spaces.Space[Any]) -> Tensor:
-    """The actions in the space's own shape, and inside its bounds, as SB3 hands them to the environment."""
+def _clipped(actions: Tensor, space: spaces.Space[Any]) -> Tensor:
+    """Return actions in the space's shape and inside its bounds, as SB3 passes them to the environment."""
     shaped = actions.reshape(*actions.shape[:2], *(space.shape or ()))
     if not isinstance(space, spaces.Box):
         return shaped
@@ -129,13 +138,13 @@ def _executed(actions: Tensor, space: spaces.Space[Any]) -> Tensor:
 
 
 def _shaped(observations: Any, space: Any) -> Observations:
-    """The buffer's observations in the space's own shape; the buffer gives discrete ones a trailing dimension."""
+    """Return the buffer's observations in the space's shape; SB3 adds a dimension to discrete ones."""
     if isinstance(observations, dict):
         return {key: _shaped(part, space[key]) for key, part in observations.items()}  # type: ignore[misc]
     tensor = torch.as_tensor(observations)
     return tensor.reshape(*tensor.shape[:2], *space.shape)
 
 
-def _put(target: Tensor, value: Any) -> None:
-    """Write one observation of an environment, which may be any kind of array, or a number."""
+def _write(target: Tensor, value: Any) -> None:
+    """Write observations of any array type into a tensor."""
     target.copy_(torch.from_numpy(np.array(value, order="C")).reshape(target.shape))

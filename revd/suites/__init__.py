@@ -1,1 +1,1 @@
-"""Many runs: grids as data, and the scheduler that trains them on this machine or a Ray cluster."""
+"""Many runs: grids of trainings as data, and a scheduler that trains them on this machine or a Ray cluster."""

@@ -1,10 +1,11 @@
-"""The demonstration: PPO with and without REVD on a task whose only reward is reaching a far goal."""
+"""The demonstration: PPO with and without REVD on a task that rewards only reaching a distant goal."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from revd.runs.config import NO_REWARD, RUNS, Parameters, TrainConfig
+from revd.runs.config import NO_REWARD, RUNS, TrainConfig
 from revd.runs.cpu_threads import available_cores
+from revd.runs.parameters import Parameters
 
 TASK = "MountainCar-v0"
 THRESHOLD = -150.0
@@ -20,7 +21,7 @@ class DemoConfig:
     steps: int = 120_000
     """Environment steps of each run."""
     jobs: int = 0
-    """Runs at a time; 0 takes one for each processor core."""
+    """Runs at a time; 0 for one on each processor core."""
     output: Path | None = None
     """Directory of the demonstration."""
 
@@ -31,11 +32,11 @@ class DemoConfig:
 
     @property
     def processes(self) -> int:
-        """Runs at a time, counted."""
+        """Runs at a time, with 0 replaced by the number of cores."""
         return self.jobs or available_cores()
 
     def directory(self) -> Path:
-        """`output`, or the first of `runs/demo-1`, `runs/demo-2`, … that is not there yet."""
+        """`output`, or the first of `runs/demo-1`, `runs/demo-2`, … that does not exist."""
         if self.output is not None:
             return self.output
         number = 1
@@ -45,7 +46,7 @@ class DemoConfig:
 
 
 def demo_runs(demo: DemoConfig, directory: Path) -> list[TrainConfig]:
-    """The grid: both methods under equal settings, seed by seed, so that an early stop leaves pairs."""
+    """Both methods with equal settings, seed by seed, so that an early stop leaves complete pairs."""
     return [
         TrainConfig(
             task=TASK,
@@ -54,7 +55,7 @@ def demo_runs(demo: DemoConfig, directory: Path) -> list[TrainConfig]:
             steps=demo.steps,
             output=directory / f"ppo-{reward}-seed{seed}",
             n_envs=10,
-            # REVD's bonus grows with the distances between observations; MountainCar's raw ones are tiny.
+            # REVD's bonus grows with the distances between observations, and MountainCar's are tiny without this.
             normalize="observations",
             algo_params=Parameters(n_steps=128, learning_rate=3e-4),
             weight=TrainConfig.weight if reward == NO_REWARD else 1.0,

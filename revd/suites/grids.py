@@ -1,17 +1,17 @@
-"""Suites of runs as data: a grid of tasks, methods and seeds becomes a list of configs."""
+"""Suites as data: a grid of tasks, methods, variants and seeds becomes a list of configs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from revd.envs.tasks import SPARSITY, TASKS, find_task
+from revd.envs.tasks import SPARSITY, TASKS
 from revd.names import unknown_name
-from revd.runs.config import NO_REWARD, OF_THE_BONUS, RUNS, Parameters, TrainConfig, file_name
-from revd.runs.presets import preset_fields
+from revd.runs.config import BONUS_FIELDS, NO_REWARD, RUNS, TrainConfig, file_name
+from revd.runs.presets import preset_config
 
 #: An algorithm and a reward.
 Method = tuple[str, str]
@@ -32,16 +32,16 @@ _TEN_SEEDS = tuple(range(10))
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Every task with every method, variant and seed.
+    """A grid of runs: every task with every method, variant and seed.
 
     Attributes:
         description: One line for listings.
         tasks: Names of tasks.
         methods: Algorithm and reward of each method.
-        seeds: Seeds of each.
+        seeds: Seeds of each method.
         preset: Preset of the runs.
         settings: Fields of `TrainConfig` that all runs share, over the preset's.
-        variants: Named settings, each of which makes a run of its own; one without a name by default.
+        variants: Settings by name, each for a run of its own; by default one without a name.
     """
 
     description: str
@@ -54,7 +54,7 @@ class Suite:
 
 
 def _re3_grid(tasks: tuple[str, ...]) -> Suite:
-    """The paper's search over RE3's decay and k, on seeds other than the reported ones."""
+    """The paper's search over RE3's decay and k, with other seeds than those reported."""
     return Suite(
         description="RE3's grid of the paper: decay 1e-3, 1e-4, 1e-5 and k 5, 10, on seeds 100-102",
         tasks=tasks,
@@ -128,58 +128,53 @@ def suite_runs(
         name: Name of the suite.
         tasks: Only these of its tasks.
         methods: Only these of its methods, named as in `method_names`.
-        seeds: These seeds instead of its own.
-        steps: These many steps instead of its own.
+        seeds: These seeds instead of the suite's.
+        steps: This number of steps instead of the suite's.
         output: Directory of the suite; `runs/NAME` by default. A link in it that leads out of it is a ValueError.
-        shard: (i, n) takes the i-th of every n runs.
+        shard: (i, n) takes every n-th run, from the i-th on.
     """
     suite = find_suite(name)
     named = method_names(suite)
-    for kind, asked, valid in (("task", tasks, suite.tasks), ("method", methods, named)):
-        for word in asked:
-            if word not in valid:
-                raise ValueError(unknown_name(f"{kind} of suite {name}", word, valid))
+    _require_names(f"task of suite {name}", tasks, suite.tasks)
+    _require_names(f"method of suite {name}", methods, named)
     index, count = shard
     if not 1 <= index <= count:
         raise ValueError(f"shard must be I/N with 1 <= I <= N, got {index}/{count}")
     changes = {} if steps is None else {"steps": steps}
     root = RUNS / name if output is None else output
     runs = [
-        _run(suite, task, method, variant, seed, root, changes)
+        _run_config(suite, task, method, variant, seed, root, changes)
         for seed in seeds or suite.seeds
         for task in tasks or suite.tasks
         for method in [named[word] for word in methods] or suite.methods
         for variant in suite.variants
     ]
-    chosen = runs[index - 1 :: count]
-    for config in chosen:
+    shard_runs = runs[index - 1 :: count]
+    for config in shard_runs:
         _require_inside(root, config.directory)
-    return chosen
+    return shard_runs
 
 
-def preset_config(preset: str, *, task: str, algo: str, reward: str, **changes: Any) -> TrainConfig:
-    """A training with the values of a preset, and `changes` over them; parameters are merged one by one."""
-    values = preset_fields(preset, suite=find_task(task).suite, algo=algo, reward=reward)
-    merged = {
-        name: Parameters({**values.get(name, {}), **changes.get(name, {})}) for name in ("algo_params", "reward_params")
-    }
-    return TrainConfig(task=task, algo=algo, reward=reward, **{**values, **changes, **merged})
+def _require_names(kind: str, words: Sequence[str], valid: Collection[str]) -> None:
+    for word in words:
+        if word not in valid:
+            raise ValueError(unknown_name(kind, word, valid))
 
 
 def _require_inside(root: Path, directory: Path) -> None:
-    """Refuse a run that a symbolic link would let write elsewhere; the suite's own directory may be one."""
+    """Raise a ValueError if a symbolic link leads a run out of the suite's directory, which may itself be a link."""
     found = directory.resolve()
     if not found.is_relative_to(root.resolve()):
         raise ValueError(f"a symbolic link leads the run {str(directory)!r} out of {str(root)!r}, to {str(found)!r}")
 
 
-def _run(
+def _run_config(
     suite: Suite, task: str, method: Method, variant: str, seed: int, root: Path, changes: Mapping[str, Any]
 ) -> TrainConfig:
     algo, reward = method
     settings = {**suite.settings, **suite.variants[variant], **changes}
     if reward == NO_REWARD:
-        settings = {name: value for name, value in settings.items() if name not in OF_THE_BONUS}
+        settings = {name: value for name, value in settings.items() if name not in BONUS_FIELDS}
     name = "-".join(part for part in (algo, reward, variant, f"seed{seed}") if part)
     return preset_config(
         suite.preset,

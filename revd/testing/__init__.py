@@ -1,13 +1,13 @@
-"""The contract of an intrinsic reward as checks that run on any of them, a user's own too.
+"""The contracts of an intrinsic reward, as checks that run on any reward, including a user's own.
 
 ::
 
     from revd.testing import check_reward, reward_checks
 
-    check_reward(MyReward)  # everything at once
+    check_reward(MyReward)  # all contracts at once
 
 
-    @pytest.mark.parametrize(("name", "check"), reward_checks())  # or a test for each contract
+    @pytest.mark.parametrize(("name", "check"), reward_checks())  # or one test for each contract
     def test_contract(name, check):
         check(MyReward)
 """

@@ -1,4 +1,4 @@
-"""Contracts about what goes in: rollouts are read, never written to, and only where they are valid."""
+"""Contracts about inputs: rollouts are read, only where they are valid, and never written to."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def check_input_untouched(subject: Subject) -> None:
         reward.update(rollout)
         for field in fields(Rollout):
             kept = _same_observations(getattr(before, field.name), getattr(rollout, field.name))
-            expect(kept, f"the rollout's {field.name} were written to", "a rollout that is left as it is")
+            expect(kept, f"the rollout's {field.name} were written to", "an unchanged rollout")
 
 
 def check_no_aliasing(subject: Subject) -> None:
-    """What is written to a bonus or a rollout afterwards does not reach the reward's memory."""
+    """Later changes to a bonus or a rollout do not change the reward's memory."""
     reward, other = subject.make(), subject.make()
     for rollout in subject.rollouts():
         mine = deepcopy(rollout)
@@ -49,31 +49,31 @@ def check_no_aliasing(subject: Subject) -> None:
 
 
 def check_successors(subject: Subject) -> None:
-    """A reward that says that it does not look at successors pays the same without them."""
+    """A reward with `uses_successors = False` pays the same without successors."""
     reward, other = subject.make(), subject.make()
     if reward.uses_successors:
         return
     rollouts = subject.rollouts()
     without = [changed(rollout, next_observations=None) for rollout in rollouts]
     alike = equal(outputs(reward, without), outputs(other, rollouts))
-    expect(alike, "without next_observations the bonus or a loss is another", "uses_successors = True")
+    expect(alike, "without next_observations the bonus or a loss is different", "uses_successors = True")
 
 
 def check_padding(subject: Subject) -> None:
-    """Steps that `lengths` excludes are paid 0, and what they hold, NaN included, changes nothing."""
+    """Steps beyond `lengths` are paid 0, and their values, NaN included, have no effect."""
     reward, other = subject.make(), subject.make()
     for rollout in subject.rollouts(ragged=True):
         clean = _without_garbage(rollout)
         bonus = reward.compute(rollout)
         expect(not bonus[~rollout.valid.to(bonus.device)].any(), "a padded step was paid", "0 for padded steps")
         paid = torch.equal(bonus, other.compute(clean))
-        expect(paid, "what padded steps hold changed the bonus", "a bonus of valid steps alone (rollout.valid)")
+        expect(paid, "values of padded steps changed the bonus", "a bonus of valid steps alone (rollout.valid)")
         trained = reward.update(rollout) == other.update(clean)
-        expect(trained, "what padded steps hold changed the losses", "losses of valid steps alone (rollout.steps)")
+        expect(trained, "values of padded steps changed the losses", "losses of valid steps alone (rollout.steps)")
 
 
 def check_empty_rollout(subject: Subject) -> None:
-    """A rollout without a single valid step is paid 0 and remembered by nobody."""
+    """A rollout without a single valid step is paid 0 and changes no memory."""
     reward, other = subject.make(), subject.make()
     for rollout in subject.rollouts():
         empty = with_garbage(changed(rollout, lengths=torch.zeros(rollout.n_envs, dtype=torch.int64)))
@@ -82,29 +82,29 @@ def check_empty_rollout(subject: Subject) -> None:
         losses = reward.update(empty)
         expect(losses == {}, f"a rollout without a valid step was trained on: {losses}", "{}")
         kept = equal(outputs(reward, [rollout]), outputs(other, [rollout]))
-        expect(kept, "a rollout without a valid step changed what came after it", "no change at all")
+        expect(kept, "a rollout without a valid step changed later bonuses or losses", "no change at all")
 
 
 def check_bad_rollout(subject: Subject) -> None:
-    """A rollout with other environments, NaN or less than is looked at is a ValueError; the reward is as it was."""
+    """A rollout with other environments, NaN or missing parts is a ValueError that leaves the reward unchanged."""
     reward = subject.make()
     for rollout in subject.rollouts(2):
-        spoilt = _spoilt(subject, rollout)
+        bad_rollouts = _make_bad_rollouts(subject, rollout)
         if reward.uses_successors:
-            spoilt["a rollout without next_observations"] = changed(rollout, next_observations=None)
-        for what, bad in spoilt.items():
+            bad_rollouts["a rollout without next_observations"] = changed(rollout, next_observations=None)
+        for what, bad in bad_rollouts.items():
             before = state_of(reward)
             try:
                 reward.compute(bad)
             except ValueError:
                 wrong = differences(before, state_of(reward))
-                expect(not wrong, f"{what} was refused, but {', '.join(wrong)} had changed", "the state before it")
+                expect(not wrong, f"{what} was an error, but changed {', '.join(wrong)}", "an unchanged state")
             else:
                 fail(f"{what} was paid without an error", "a ValueError that says what is wrong")
         outputs(reward, [rollout])
 
 
-def _spoilt(subject: Subject, rollout: Rollout) -> dict[str, Rollout]:
+def _make_bad_rollouts(subject: Subject, rollout: Rollout) -> dict[str, Rollout]:
     (other,) = subject.rollouts(1, n_envs=rollout.n_envs + 1)
     bad = {"a rollout of another number of environments": other}
     observations = rollout.observations
@@ -116,7 +116,7 @@ def _spoilt(subject: Subject, rollout: Rollout) -> dict[str, Rollout]:
 
 
 def _without_garbage(rollout: Rollout) -> Rollout:
-    """The same with a valid step's values in every padded one."""
+    """Copy a rollout, with the values of a valid step in every padded one."""
 
     def fill(values: Tensor) -> Tensor:
         padded = ~rollout.valid

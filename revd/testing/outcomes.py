@@ -1,4 +1,4 @@
-"""Contracts about what comes out: bonuses, losses, metrics, and that they can be repeated."""
+"""Contracts about outputs: bonuses, losses and metrics, and that they are reproducible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_shape(subject: Subject) -> None:
-    """`compute` returns one number for every step of every environment, whatever their numbers."""
+    """`compute` returns one number for every step of every environment, for any number of both."""
     for n_envs in (1, 2, 5):
         reward = subject.make(n_envs)
         for n_steps in (subject.n_steps, subject.n_steps + 1):
@@ -39,7 +39,7 @@ def check_shape(subject: Subject) -> None:
 
 
 def check_dtype(subject: Subject) -> None:
-    """Bonuses are plain float32 on the reward's device, in whatever precision observations arrive."""
+    """Bonuses are float32 on the reward's device and without gradient, for observations of any precision."""
     for dtype in (torch.float32, torch.float64, torch.float16):
         reward = subject.make()
         for rollout in subject.rollouts(3):
@@ -51,10 +51,10 @@ def check_dtype(subject: Subject) -> None:
 
 
 def check_finite(subject: Subject) -> None:
-    """No state is so ordinary or so odd that a bonus or a loss is NaN or infinite.
+    """No bonus or loss is NaN or infinite, for ordinary and for unusual states.
 
-    Observations of 1e30 or 1e-30 times their size may be refused by a ValueError instead, and so may rollouts that
-    `check_rollout_length` refuses; shorter ones than usual that it accepts are paid as any others.
+    Observations of 1e30 or 1e-30 times their size may be a ValueError instead. So may short rollouts, if
+    `check_rollout_length` raises one for them.
     """
     still = [changed(rollout, **_constant(rollout)) for rollout in subject.rollouts(3)]
     for what, rollouts in {
@@ -70,7 +70,7 @@ def check_finite(subject: Subject) -> None:
             _expect_finite(subject.make(), f"observations of {factor:g} times their size", rollouts)
     for n_steps in (1, 2, 3):
         reward = subject.make()
-        if _accepts(reward, n_steps):
+        if _accepts_length(reward, n_steps):
             _expect_finite(reward, f"rollouts of n_steps = {n_steps}", subject.rollouts(n_steps=n_steps))
 
 
@@ -81,7 +81,7 @@ def _expect_finite(reward: IntrinsicReward, what: str, rollouts: Sequence[Rollou
 
 
 def check_metrics(subject: Subject) -> None:
-    """`metrics` gives finite floats about the last `compute`, in a dict that is the caller's."""
+    """`metrics` returns finite floats about the last `compute`, in a new dict each time."""
     reward = subject.make()
     expect(reward.metrics() == {}, f"a fresh reward has the metrics {reward.metrics()}", "none before compute")
     for rollout in subject.rollouts(3, duplicate_rate=0.3):
@@ -95,13 +95,13 @@ def check_metrics(subject: Subject) -> None:
         expect(close, f"metrics()['bonus_mean'] is {metrics.get('bonus_mean')}", f"the mean of the bonus, {mean}")
         metrics["bonus_mean"] = np.nan
         kept = reward.metrics()["bonus_mean"] == reward.metrics()["bonus_mean"]
-        expect(kept, "writing into metrics() changed what the next metrics() says", "a copy")
+        expect(kept, "writing into metrics() changed the next metrics()", "a copy")
 
 
 def check_determinism(subject: Subject) -> None:
-    """Equal seeds give equal numbers, whatever the global generators hold; those are left to others.
+    """Equal seeds give equal numbers, whatever the state of the global generators, which are not used.
 
-    Drawing from torch's while a reward is made is allowed, since every `nn.Linear` does; seeding it is not.
+    The constructor may draw from torch's, since every `nn.Linear` does. It may not seed it.
     """
     rollouts = subject.rollouts()
     rewards, made = [], []
@@ -118,8 +118,8 @@ def check_determinism(subject: Subject) -> None:
         expect(kept, f"{name}'s global generator was used", "a generator of the reward's own, made from its seed")
     seen = "two rewards with equal parameters paid differently"
     if unlike:
-        seen += f", and were made with different {', '.join(unlike)}"
-    expect(equal(*found), seen, "the same, bit by bit, from a torch.Generator seeded with config.seed")
+        seen += f", and started with different {', '.join(unlike)}"
+    expect(equal(*found), seen, "equal bits, from a torch.Generator seeded with config.seed")
 
 
 def check_counting(subject: Subject) -> None:
@@ -132,7 +132,7 @@ def check_counting(subject: Subject) -> None:
         expect(int(reward.calls) == count, f"calls is {int(reward.calls)} after {count} compute", f"{count}")
 
 
-def _accepts(reward: IntrinsicReward, n_steps: int) -> bool:
+def _accepts_length(reward: IntrinsicReward, n_steps: int) -> bool:
     try:
         reward.check_rollout_length(n_steps)
     except ValueError:
@@ -149,7 +149,7 @@ def _scaled(rollout: Rollout, factor: float) -> Rollout:
 
 
 def _with_reals(rollout: Rollout, change: Callable[[Tensor], Tensor]) -> Rollout:
-    """The same rollout with other real numbers in its observations; what is no real number stays."""
+    """Copy a rollout and change the floating-point numbers in its observations."""
 
     def convert(values: Tensor) -> Tensor:
         return change(values) if values.is_floating_point() else values
@@ -159,12 +159,12 @@ def _with_reals(rollout: Rollout, change: Callable[[Tensor], Tensor]) -> Rollout
 
 
 def _constant(rollout: Rollout) -> dict[str, Any]:
-    """Observations of which every one is the rollout's first."""
+    """Observations that all equal the rollout's first."""
     still = map_observations(lambda values: values[:1, :1].expand_as(values).clone(), rollout.observations)
     return {"observations": still, "next_observations": still}
 
 
 def _generators() -> dict[str, Any]:
-    """The state of every global generator, as values that can be compared."""
+    """The state of every global generator, as comparable values."""
     _, keys, position, *_ = np.random.get_state()  # noqa: NPY002
     return {"torch": torch.get_rng_state().tolist(), "NumPy": ([*keys], position), "Python": random.getstate()}

@@ -1,4 +1,4 @@
-"""Contracts about the fields of a reward's config: each does what it says, and none is merely stored."""
+"""Contracts about the fields of a reward's config: each of them has its effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_normalize(subject: Subject) -> None:
-    """normalize="rms" divides the bonus by the standard deviation of all bonuses so far; a constant one is left."""
+    """normalize="rms" divides the bonus by the standard deviation of all bonuses so far, unless it is constant."""
     plain, divided = subject.make_with(normalize="none"), subject.make_with(normalize="rms")
     seen: list[Tensor] = []
     for rollout in subject.rollouts(5, ragged=True):
@@ -38,8 +38,8 @@ def check_normalize(subject: Subject) -> None:
 def check_parameters_matter(subject: Subject) -> None:
     """Every parameter changes a bonus or a loss for some value of it.
 
-    `normalize` has a check of its own, and a method that draws nothing at random has no use for `seed`; both are
-    checked where `parameters` names them.
+    `normalize` has its own check, and `seed` has no effect on a method without random numbers. Both are checked if
+    `parameters` names them.
     """
     config = subject.make().config
     unknown = set(subject.parameters) - {entry.name for entry in fields(config)}
@@ -49,17 +49,17 @@ def check_parameters_matter(subject: Subject) -> None:
         if name not in inherited or name in subject.parameters:
             value = getattr(config, name)
             expect(
-                _matters(subject, name, config),
+                _has_effect(subject, name, config),
                 f"{name} = {value!r} could be changed without any effect on bonus or loss",
-                f"a parameter that does something, or parameters={{{name!r}: …}} with values that show what it does",
+                f"a parameter with an effect, or parameters={{{name!r}: …}} with values that show it",
             )
 
 
-def _matters(subject: Subject, name: str, config: RewardConfig) -> bool:
-    """Whether some other value of a parameter changes what comes out."""
-    # Short episodes, and long ones that fill a memory.
+def _has_effect(subject: Subject, name: str, config: RewardConfig) -> bool:
+    """Whether some other value of a parameter changes a bonus or a loss."""
+    # Short episodes, and long ones, which fill a memory.
     rollouts = [*subject.rollouts(), *subject.rollouts(3, seed=1, done_rate=0.0)]
-    for context, values in _given(subject, name) or _tries(config, name):
+    for context, values in _given_values(subject, name) or _candidate_values(config, name):
         before = _outputs(subject, context, rollouts)
         if before is None:
             continue
@@ -69,8 +69,8 @@ def _matters(subject: Subject, name: str, config: RewardConfig) -> bool:
     return False
 
 
-def _given(subject: Subject, name: str) -> list[tuple[dict[str, Any], list[Any]]]:
-    """What the caller says about a parameter: the others that it needs, and a value of it."""
+def _given_values(subject: Subject, name: str) -> list[tuple[dict[str, Any], list[Any]]]:
+    """The caller's values for a parameter: those of other parameters, and its own."""
     if name not in subject.parameters:
         return []
     values = dict(subject.parameters[name])
@@ -80,8 +80,8 @@ def _given(subject: Subject, name: str) -> list[tuple[dict[str, Any], list[Any]]
 
 
 def _outputs(subject: Subject, parameters: Mapping[str, Any], rollouts: list[Rollout]) -> list[Tensor] | None:
-    """What a reward with other parameters puts out; None where they are out of range or these rollouts too short."""
-    # Were the global generator used, its state must not pass for an effect.
+    """Bonuses and losses with other parameters; None if these are out of range or the rollouts too short."""
+    # If the reward uses the global generator, its state must not count as an effect.
     torch.manual_seed(0)
     try:
         return outputs(subject.make_with(**parameters), rollouts)
@@ -89,8 +89,8 @@ def _outputs(subject: Subject, parameters: Mapping[str, Any], rollouts: list[Rol
         return None
 
 
-def _tries(config: RewardConfig, name: str) -> Iterator[tuple[dict[str, Any], list[Any]]]:
-    """Other values of one parameter, first alone, then with one or two switches set otherwise."""
+def _candidate_values(config: RewardConfig, name: str) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    """Other values of one parameter, first alone, then with other values of one or two switches."""
     switches = [entry.name for entry in fields(config) if entry.name != name and _is_switch(config, entry.name)]
     for count in range(3):
         for names in combinations(switches, count):
@@ -99,11 +99,11 @@ def _tries(config: RewardConfig, name: str) -> Iterator[tuple[dict[str, Any], li
 
 
 def other_values(config: RewardConfig, name: str) -> list[Any]:
-    """Values that a parameter might also have, judged by its type and the value it has."""
+    """Other plausible values of a parameter, by its type and its present value."""
     value = getattr(config, name)
     if isinstance(value, bool):
         return [not value]
-    choices = _choices(config, name)
+    choices = _literal_choices(config, name)
     if choices:
         return [choice for choice in choices if choice != value]
     if isinstance(value, int):
@@ -119,9 +119,9 @@ def other_values(config: RewardConfig, name: str) -> list[Any]:
 
 
 def _is_switch(config: RewardConfig, name: str) -> bool:
-    return isinstance(getattr(config, name), bool) or bool(_choices(config, name))
+    return isinstance(getattr(config, name), bool) or bool(_literal_choices(config, name))
 
 
-def _choices(config: RewardConfig, name: str) -> tuple[Any, ...]:
+def _literal_choices(config: RewardConfig, name: str) -> tuple[Any, ...]:
     hint = get_type_hints(type(config)).get(name)
     return get_args(hint) if get_origin(hint) is Literal else ()

@@ -1,4 +1,4 @@
-"""Random rollouts over any supported space, drawn from a seed alone."""
+"""Random rollouts over any supported space, which depend only on a seed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
-    """What sampled rollouts look like.
+class SampleSettings:
+    """Size and content of sampled rollouts.
 
     Attributes:
         n_steps: Rows.
@@ -37,11 +37,11 @@ class Sample:
     ragged: bool = False
 
 
-def sample_rollout(observation_space: Space, action_space: Space, sample: Sample, seed: int) -> Rollout:
-    """A rollout whose successors are consistent within an episode, and a state of their own at its end."""
+def sample_rollout(observation_space: Space, action_space: Space, sample: SampleSettings, seed: int) -> Rollout:
+    """Sample a rollout; a successor is the next state, or a separate one at the end of an episode."""
     rng = np.random.default_rng(seed)
     n_steps, n_envs = sample.n_steps, sample.n_envs
-    # One state more for the last successors, and as many again that only ever end an episode.
+    # One more state for the last successors, and as many again that only end episodes.
     sources = np.arange(2 * (n_steps + 1))[:, None].repeat(n_envs, axis=1)
     for step, env in np.argwhere(rng.random((n_steps, n_envs)) < sample.duplicate_rate):
         sources[step + 1, env] = sources[rng.integers(step + 1), env]
@@ -49,9 +49,9 @@ def sample_rollout(observation_space: Space, action_space: Space, sample: Sample
     following = np.where(dones, sources[n_steps + 2 :], sources[1 : n_steps + 1])
     states = _draw(observation_space, len(sources), n_envs, seed)
     rollout = Rollout(
-        observations=_at(states, sources[:n_steps]),
+        observations=_select_rows(states, sources[:n_steps]),
         actions=_draw(action_space, n_steps, n_envs, seed),
-        next_observations=_at(states, following),
+        next_observations=_select_rows(states, following),
         dones=dones,
         lengths=rng.integers(1, n_steps + 1, n_envs) if sample.ragged else None,
     )
@@ -59,7 +59,7 @@ def sample_rollout(observation_space: Space, action_space: Space, sample: Sample
 
 
 def with_garbage(rollout: Rollout) -> Rollout:
-    """The same rollout with NaN, or the largest number, in everything that `lengths` excludes."""
+    """Copy a rollout, with NaN or the largest number in all steps beyond `lengths`."""
     padded = ~rollout.valid
 
     def spoil(values: Tensor) -> Tensor:
@@ -75,12 +75,12 @@ def with_garbage(rollout: Rollout) -> Rollout:
 
 
 def changed(rollout: Rollout, **values: Any) -> Rollout:
-    """The same rollout with other fields."""
+    """Copy a rollout with other values of some fields."""
     return Rollout(**{field.name: values.get(field.name, getattr(rollout, field.name)) for field in fields(Rollout)})
 
 
 def _draw(space: Space, n_steps: int, n_envs: int, seed: int) -> Any:
-    """(n_steps, n_envs, *shape), or a dict of such; the space's own generator is left alone."""
+    """Sample (n_steps, n_envs, *shape), or a dict of such, without using the space's own generator."""
     parts = dict_parts(space)
     if parts is not None:
         return {key: _draw(part, n_steps, n_envs, seed) for key, part in parts.items()}
@@ -89,8 +89,8 @@ def _draw(space: Space, n_steps: int, n_envs: int, seed: int) -> Any:
     return torch.as_tensor(np.array([[space.sample() for _ in range(n_envs)] for _ in range(n_steps)]))
 
 
-def _at(states: Observations, rows: np.ndarray[Any, Any]) -> Observations:
-    """Row `rows[t, env]` of each column."""
+def _select_rows(states: Observations, rows: np.ndarray[Any, Any]) -> Observations:
+    """Select row `rows[t, env]` of each column."""
     return map_observations(lambda values: values[rows, np.arange(rows.shape[1])], states)
 
 

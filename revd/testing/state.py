@@ -1,4 +1,4 @@
-"""Contracts about what a reward remembers: in parameters and buffers, all of it, and nowhere else."""
+"""Contracts about a reward's state: all of it is in parameters and buffers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_state(subject: Subject) -> None:
-    """What `state_dict` gave, written to a file, goes on exactly where it stopped in a fresh reward or a used one."""
+    """A saved state, loaded into a fresh or a used reward, continues with exactly equal results."""
     rollouts = subject.rollouts(6, duplicate_rate=0.2)
     for used in (False, True):
         reward, copied = subject.make(), subject.make()
@@ -28,19 +28,19 @@ def check_state(subject: Subject) -> None:
         copied.load_state_dict(load(save(state_of(reward))))
         where = "a used reward" if used else "a fresh reward"
         _expect_equal_state(reward, copied, f"just loaded into {where}")
-        goes_on = equal(outputs(reward, rollouts[3:]), outputs(copied, rollouts[3:]))
+        equal_later = equal(outputs(reward, rollouts[3:]), outputs(copied, rollouts[3:]))
         expect(
-            goes_on,
-            f"with its state loaded into {where}, training went on differently",
-            "the same numbers: everything that matters later is a parameter or a buffer",
+            equal_later,
+            f"with its state loaded into {where}, later results differ",
+            "equal results: all state in parameters or buffers",
         )
         same_metrics = reward.metrics() == copied.metrics()
         expect(same_metrics, f"with its state loaded into {where}, metrics() differ", "the same metrics")
-        _expect_equal_state(reward, copied, f"after going on in {where}")
+        _expect_equal_state(reward, copied, f"after resuming in {where}")
 
 
 def check_end_of_episodes(subject: Subject) -> None:
-    """`end_episodes` ends what runs; where nothing runs, it changes nothing."""
+    """`end_episodes` ends running episodes; if none is running, it changes nothing."""
     reward = subject.make()
     for rollout in [None, *subject.rollouts(2)]:
         if rollout is not None:
@@ -53,15 +53,15 @@ def check_end_of_episodes(subject: Subject) -> None:
 
 
 def check_frozen_parameters(subject: Subject) -> None:
-    """Parameters without a gradient never change; those with one change in `update` alone."""
+    """Parameters without a gradient never change; others change only in `update`."""
     reward = subject.make()
     for rollout in subject.rollouts():
-        # The call that freezes a module in eval mode must survive what training loops do.
+        # Training loops call this; frozen modules must stay in eval mode.
         reward.train()
         before = _parameters(reward, frozen_only=False)
         reward.compute(rollout)
         wrong = differences(before, _parameters(reward, frozen_only=False))
-        expect(not wrong, f"compute changed the parameters {', '.join(wrong)}", "training in update alone")
+        expect(not wrong, f"compute changed the parameters {', '.join(wrong)}", "training only in update")
         before = _parameters(reward, frozen_only=True)
         reward.update(rollout)
         wrong = differences(before, _parameters(reward, frozen_only=True))
@@ -71,27 +71,26 @@ def check_frozen_parameters(subject: Subject) -> None:
 
 
 def check_device(subject: Subject) -> None:
-    """`.to(device)` moves all there is: no tensor and no device is kept beside parameters and buffers.
+    """`.to(device)` moves all tensors: none, and no device, is stored outside parameters and buffers.
 
-    `compute` and `update` run on a GPU, and are compared with the CPU, only where torch has CUDA. Without it, this
-    shows what would stay behind, and not that the method's arithmetic works elsewhere.
+    Only if torch has CUDA, `compute` and `update` also run on a GPU and are compared with the CPU.
     """
     reward = subject.make()
     outputs(reward, subject.rollouts(2))
-    hidden = list(_hidden(reward))
+    hidden = list(_tensors_outside_state(reward))
     expect(
         not hidden,
-        f"{', '.join(hidden)} would stay behind",
+        f"{', '.join(hidden)} is not moved by .to(device)",
         "tensors in buffers, and the device read from reward.device",
     )
-    # The one other device that every machine has. It holds no numbers, but it shows what moves.
+    # Every machine has this device. It holds no numbers, but shows what moves.
     reward.to("meta")
     expect(reward.device.type == "meta", f"after .to('meta') the device is {reward.device}", "the device moved to")
     if torch.cuda.is_available():
-        _check_on(subject, torch.device("cuda"))
+        _check_against_cpu(subject, torch.device("cuda"))
 
 
-def _check_on(subject: Subject, device: torch.device) -> None:
+def _check_against_cpu(subject: Subject, device: torch.device) -> None:
     reward, moved = subject.make(), subject.make().to(device)
     for rollout in subject.rollouts():
         bonus = moved.compute(rollout)
@@ -100,7 +99,7 @@ def _check_on(subject: Subject, device: torch.device) -> None:
         expect(close, f"the bonus on {device} differs from that on the CPU", "the same up to rounding")
         moved.update(rollout)
         reward.update(rollout)
-        # There and back again: nothing may be left on the device.
+        # To the CPU and back: nothing may stay on the device.
         moved.to("cpu").to(device)
 
 
@@ -110,7 +109,7 @@ def _expect_equal_state(reward: IntrinsicReward, copied: IntrinsicReward, when: 
 
 
 def _parameters(reward: IntrinsicReward, *, frozen_only: bool) -> dict[str, Tensor]:
-    """Copies of the parameters, and of BatchNorm's statistics, which belong to the parameters beside them."""
+    """Copies of the parameters, and of BatchNorm's statistics, which are frozen with its parameters."""
     found = {}
     for prefix, module in reward.named_modules():
         own = dict(module.named_parameters(prefix=prefix, recurse=False))
@@ -121,7 +120,7 @@ def _parameters(reward: IntrinsicReward, *, frozen_only: bool) -> dict[str, Tens
     return {name: value.detach().clone() for name, value in found.items()}
 
 
-def _hidden(reward: IntrinsicReward) -> Iterator[str]:
+def _tensors_outside_state(reward: IntrinsicReward) -> Iterator[str]:
     """Names of the tensors and devices among the plain attributes of a reward's modules."""
     for prefix, module in reward.named_modules():
         for name, value in vars(module).items():

@@ -1,4 +1,4 @@
-"""The reward under test: how the checks make it, run it, and say what is wrong with it."""
+"""The reward under test: making it, running it, and reporting what is wrong."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import torch
 from torch import Tensor
 
 from revd.rewards import IntrinsicReward
-from revd.testing.samples import Sample, sample_rollout
+from revd.testing.samples import SampleSettings, sample_rollout
 
 if TYPE_CHECKING:
     from revd.rollout import Rollout
     from revd.spaces import Space
 
-#: factory(observation_space, action_space, n_envs): the class of a reward is one.
+#: factory(observation_space, action_space, n_envs), such as the class of a reward.
 Factory: TypeAlias = "Callable[[Space, Space, int], IntrinsicReward]"
 
-#: Lengths of the sampled rollouts, of which the first is taken that the reward accepts.
+#: Lengths of the sampled rollouts; the first that the reward accepts is used.
 LENGTHS = (12, 24, 48, 96, 192, 384, 768)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """A reward's factory, the spaces it is checked with, and parameters that show what others do.
+    """A reward's factory, its spaces, and values that show the effect of its parameters.
 
     Attributes:
         factory: See `Factory`.
@@ -42,7 +42,7 @@ class Subject:
 
     @cached_property
     def n_steps(self) -> int:
-        """Steps of a rollout that the reward accepts."""
+        """The number of steps of rollouts that the reward accepts."""
         reward = self.make()
         for n_steps in LENGTHS[:-1]:
             try:
@@ -53,21 +53,21 @@ class Subject:
         return LENGTHS[-1]
 
     def make(self, n_envs: int = 2) -> IntrinsicReward:
-        """One more reward, as the factory makes it."""
+        """Make a reward by the factory."""
         reward = self.factory(self.observation_space, self.action_space, n_envs)
         if not isinstance(reward, IntrinsicReward):
             fail(f"the factory returned a {type(reward).__name__}", "an IntrinsicReward")
         return reward
 
     def make_with(self, **parameters: Any) -> IntrinsicReward:
-        """The same with other parameters, made by its class: its constructor takes the fields of its config."""
+        """Make a reward with other parameters by its class, which takes the fields of its config."""
         reward = self.make()
         config = {entry.name: getattr(reward.config, entry.name) for entry in fields(reward.config)}
         return type(reward)(self.observation_space, self.action_space, reward.n_envs, **{**config, **parameters})
 
     def rollouts(self, count: int = 4, *, seed: int = 0, **sample: Any) -> list[Rollout]:
-        """Rollouts for the reward, see `Sample`; equal for equal arguments."""
-        settings = Sample(**{"n_steps": self.n_steps, **sample})
+        """Sample rollouts for the reward, see `SampleSettings`; equal arguments give equal rollouts."""
+        settings = SampleSettings(**{"n_steps": self.n_steps, **sample})
         return [
             sample_rollout(self.observation_space, self.action_space, settings, 1_000 * seed + index)
             for index in range(count)
@@ -75,7 +75,7 @@ class Subject:
 
 
 def outputs(reward: IntrinsicReward, rollouts: Sequence[Rollout]) -> list[Tensor]:
-    """The bonuses and losses of a training."""
+    """The bonuses and losses of a training on the rollouts."""
     found = []
     for rollout in rollouts:
         found.append(reward.compute(rollout))
@@ -84,17 +84,17 @@ def outputs(reward: IntrinsicReward, rollouts: Sequence[Rollout]) -> list[Tensor
 
 
 def equal(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
-    """Whether two trainings put out the same, bit by bit."""
+    """Whether the bonuses and losses of two trainings are equal in every bit."""
     return len(one) == len(other) and all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def state_of(reward: IntrinsicReward) -> dict[str, Tensor]:
-    """A copy of everything the reward says it remembers."""
+    """A copy of the reward's state."""
     return {name: value.detach().clone() for name, value in reward.state_dict().items()}
 
 
 def differences(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]:
-    """Names of the tensors that two states do not share, or that differ in a bit; NaN equals NaN."""
+    """Names of the tensors that only one state has, or that differ in any bit; NaN equals NaN."""
     return sorted(
         name for name in {*one, *other} if name not in one or name not in other or not same(one[name], other[name])
     )
@@ -107,12 +107,12 @@ def same(one: Tensor, other: Tensor) -> bool:
     return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
-def expect(holds: bool, seen: str, right: str) -> None:
+def expect(holds: bool, seen: str, expected: str) -> None:
     """Fail unless a part of the contract holds."""
     if not holds:
-        fail(seen, right)
+        fail(seen, expected)
 
 
-def fail(seen: str, right: str) -> NoReturn:
-    """Say what was seen and what would be right; raised rather than asserted, so that `python -O` keeps it."""
-    raise AssertionError(f"{seen}; right would be {right}")
+def fail(seen: str, expected: str) -> NoReturn:
+    """Raise an AssertionError, also under `python -O`, that compares the result with the contract."""
+    raise AssertionError(f"{seen}; expected {expected}")

@@ -1,4 +1,4 @@
-"""All checks, and how they are run."""
+"""All checks, and the functions that run them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from revd.spaces import Space
     from revd.testing.subject import Factory
 
-#: What rewards are checked with unless other spaces are given.
-OBSERVATIONS: Space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
-ACTIONS: Space = spaces.Discrete(4)
+#: The spaces of the checks unless others are given.
+DEFAULT_OBSERVATIONS: Space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+DEFAULT_ACTIONS: Space = spaces.Discrete(4)
 
 #: check(factory, *, observation_space=None, action_space=None, parameters=None); raises AssertionError.
 Check: TypeAlias = Callable[..., None]
@@ -45,8 +45,8 @@ _CONTRACTS: dict[str, Callable[[Subject], None]] = {
     "parameters": parameters.check_parameters_matter,
 }
 
-#: Those that compare two rewards made alike, which say nothing where such rewards are not alike.
-_COMPARING = ("no aliasing", "successors", "padding", "empty rollout", "state", "device", "normalize")
+#: Contracts that compare two rewards with equal parameters. They mean nothing if determinism is broken.
+_COMPARING_CONTRACTS = ("no aliasing", "successors", "padding", "empty rollout", "state", "device", "normalize")
 
 
 def check_reward(
@@ -58,14 +58,14 @@ def check_reward(
 ) -> None:
     """Run every contract of an `IntrinsicReward`, and raise one AssertionError that lists those it breaks.
 
-    Contracts that compare two rewards are not judged while rewards with equal parameters differ.
+    Contracts that compare two rewards are not judged if rewards with equal parameters differ.
 
     Args:
         factory: Called as factory(observation_space, action_space, n_envs); the class of a reward is one.
-        observation_space: What the reward is checked with; vectors of three numbers by default.
-        action_space: The same for actions; four discrete ones by default.
-        parameters: For parameters whose effect the check does not find by itself: values of it, and of others that
-            give it a meaning, such as {"memory_size": {"memory_size": 4, "boundary": "episode"}}.
+        observation_space: Vectors of three numbers by default.
+        action_space: Four discrete actions by default.
+        parameters: Values for each parameter whose effect the check does not find itself, and for others that it
+            needs, such as {"memory_size": {"memory_size": 4, "boundary": "episode"}}.
     """
     broken = {}
     for name, check in reward_checks():
@@ -74,12 +74,12 @@ def check_reward(
         except AssertionError as error:
             broken[name] = str(error)
     if broken:
-        raise AssertionError(_report(broken))
+        raise AssertionError(_describe_broken(broken))
 
 
-def _report(broken: Mapping[str, str]) -> str:
-    """What is said about broken contracts: each cause once."""
-    doubtful = [name for name in broken if name in _COMPARING and "determinism" in broken]
+def _describe_broken(broken: Mapping[str, str]) -> str:
+    """Describe broken contracts, each cause once."""
+    doubtful = [name for name in broken if name in _COMPARING_CONTRACTS and "determinism" in broken]
     lines = [f"- {message}" for name, message in broken.items() if name not in doubtful]
     found = f"{len(lines)} of {len(_CONTRACTS)} contracts {'is' if len(lines) == 1 else 'are'} broken:"
     if doubtful:
@@ -88,11 +88,11 @@ def _report(broken: Mapping[str, str]) -> str:
 
 
 def reward_checks() -> list[tuple[str, Check]]:
-    """The contracts singly, for parametrised tests: names, and functions with the arguments of `check_reward`."""
-    return [(name, _public(name, contract)) for name, contract in _CONTRACTS.items()]
+    """The single contracts, for parametrised tests: names, and functions with the arguments of `check_reward`."""
+    return [(name, _public_check(name, contract)) for name, contract in _CONTRACTS.items()]
 
 
-def _public(name: str, contract: Callable[[Subject], None]) -> Check:
+def _public_check(name: str, contract: Callable[[Subject], None]) -> Check:
     @wraps(contract)
     def check(
         factory: Factory,
@@ -103,12 +103,12 @@ def _public(name: str, contract: Callable[[Subject], None]) -> Check:
     ) -> None:
         subject = Subject(
             factory=factory,
-            observation_space=OBSERVATIONS if observation_space is None else observation_space,
-            action_space=ACTIONS if action_space is None else action_space,
+            observation_space=DEFAULT_OBSERVATIONS if observation_space is None else observation_space,
+            action_space=DEFAULT_ACTIONS if action_space is None else action_space,
             parameters=parameters or {},
         )
         try:
-            # Whatever a reward does to torch's global generator, the tests around it go on undisturbed.
+            # A reward that changes torch's global generator must not affect other tests.
             with torch.random.fork_rng(devices=[]):
                 contract(subject)
         except AssertionError as error:

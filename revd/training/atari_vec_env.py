@@ -13,19 +13,27 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 
 from revd.envs.atari import MAX_FRAMES, NO_OPS
 from revd.envs.sparse import check_probability, sparse_generator
-from revd.fast.env_groups import Outcome, joined
-from revd.training.atari_group import Games
+from revd.fast.env_groups import StepResults, concatenate_groups
+from revd.training.atari_group import AtariGroup
 
 
 class AtariVecEnv(VecEnv):
-    """
-    `n_envs` copies of one game, by its ROM's name (`space_invaders`), preprocessed as `make_atari` says.
+    """Copies of one Atari game, preprocessed by `make_atari`.
 
-    The agent is paid the sign of the score's change, zeroed with probability `sparse`, and a lost life ends its
-    episode. The game goes on from there, and what is reported (`info["episode"]`, as from a Monitor) is the score of
-    whole games and their length in the agent's steps; `info["task_reward"]` is the untouched change of a step.
+    The reward is the sign of the score's change. A lost life ends the agent's episode, while the game continues.
+    `info["episode"]`, as from a Monitor, reports whole games: their score and their length in the agent's steps.
+    `info["task_reward"]` is the unclipped change of the score in a step.
 
-    From two `threads` on there are two groups of games (see `GroupedVecEnv`), which changes nothing about any game.
+    Args:
+        game: Name of the ROM, such as `space_invaders`.
+        n_envs: Number of copies.
+        sparse: Probability with which a step's reward is set to zero; None for never.
+        threads: Threads that step the games. With two or more there are two groups of games (see `GroupedVecEnv`);
+            each game behaves the same in a group.
+        render_mode: None or "rgb_array".
+        max_frames: See `make_atari`.
+        no_ops: See `make_atari`.
+        fire_reset: See `make_atari`.
     """
 
     def __init__(
@@ -46,102 +54,106 @@ class AtariVecEnv(VecEnv):
             check_probability(sparse)
         options: dict[str, Any] = {"max_frames": max_frames, "no_ops": no_ops, "fire_reset": fire_reset}
         self.groups = _halves(n_envs) if threads > 1 and n_envs > 1 else [slice(0, n_envs)]
-        shares = [(threads + index) // len(self.groups) for index in range(len(self.groups))]
-        self._games = [
-            Games(game, part.stop - part.start, colour=render_mode is not None, threads=share, **options)
-            for part, share in zip(self.groups, shares, strict=True)
+        threads_per_group = [(threads + index) // len(self.groups) for index in range(len(self.groups))]
+        self._groups = [
+            AtariGroup(game, part.stop - part.start, colour=render_mode is not None, threads=group_threads, **options)
+            for part, group_threads in zip(self.groups, threads_per_group, strict=True)
         ]
         self._render_mode = render_mode
-        native = self._games[0].native
+        native = self._groups[0].native
         super().__init__(n_envs, native.single_observation_space, native.single_action_space)
         self._sparse = sparse or 0.0
         self._generator = sparse_generator(None)
-        self._has_played = False
+        self._was_reset = False
 
     def reset(self) -> NDArray[np.uint8]:
-        """Start new games; `seed` before it makes them repeatable."""
-        if not self._has_played and self._seeds[0] is None:
+        """Start new games; call `seed` first to make them repeatable."""
+        if not self._was_reset and self._seeds[0] is None:
             self.seed()
         seeds = None
         if self._seeds[0] is not None:
             self._generator = sparse_generator(self._seeds[0])
-            # C++ takes its seeds as 32-bit integers with a sign.
+            # The native vector takes signed 32-bit seeds.
             seeds = np.array(self._seeds, np.int64) % 2**31
-        self._has_played = True
+        self._was_reset = True
         self._reset_seeds()
         self._reset_options()
         return np.concatenate(
             [
-                games.reset(None if seeds is None else seeds[part])
-                for games, part in zip(self._games, self.groups, strict=True)
+                group.reset(None if seeds is None else seeds[part])
+                for group, part in zip(self._groups, self.groups, strict=True)
             ]
         )
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Let all games be played for four frames."""
-        self._check(actions, self.num_envs)
-        for games, part in zip(self._games, self.groups, strict=True):
-            games.send(actions[part].astype(np.int64))
+        """Start a step of four frames in all games."""
+        self._check_actions(actions, self.num_envs)
+        for group, part in zip(self._groups, self.groups, strict=True):
+            group.send(actions[part].astype(np.int64))
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Wait for all games; finished ones have started anew."""
+        """Wait for all games; finished ones have restarted."""
         groups = range(len(self.groups))
-        return joined([self.receive(group) for group in groups], [self.outcome(group) for group in groups])
+        observations = [self.receive(group) for group in groups]
+        return concatenate_groups(observations, [self.step_results(group) for group in groups])
 
     def send(self, group: int, actions: NDArray[Any]) -> None:
-        """Let the games of a group be played for four frames, without waiting for it."""
+        """Start a step of a group without waiting for it."""
         part = self.groups[group]
-        self._check(actions, part.stop - part.start)
-        self._games[group].send(actions.astype(np.int64))
+        self._check_actions(actions, part.stop - part.start)
+        self._groups[group].send(actions.astype(np.int64))
 
     def receive(self, group: int) -> NDArray[np.uint8]:
-        """Wait for what the games of a group show then."""
-        return self._games[group].receive()
+        """Wait for a group's step and return its observations."""
+        return self._groups[group].receive()
 
-    def outcome(self, group: int) -> Outcome:
-        """What else has come of it."""
-        scores, dones, infos = self._games[group].outcome()
-        return self._shown(scores), dones, infos
+    def step_results(self, group: int) -> StepResults:
+        """Return rewards, dones and infos of the step received last."""
+        scores, dones, infos = self._groups[group].step_results()
+        return self._rewards(scores), dones, infos
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        """The screens in colour, (210, 160, 3) each; None without `render_mode="rgb_array"`, or before a reset."""
-        images = [games.images for games in self._games]
-        if any(part is None for part in images):
+        """Return the screens in colour, (210, 160, 3).
+
+        They are None without `render_mode="rgb_array"` and before the first reset.
+        """
+        images = [group.images for group in self._groups]
+        if any(frames is None for frames in images):
             return [None] * self.num_envs
-        return [screen for part in images if part is not None for screen in part[:, -1]]
+        return [screen for frames in images if frames is not None for screen in frames[:, -1]]
 
     def close(self) -> None:
         """Close the games."""
-        for games in self._games:
-            games.close()
+        for group in self._groups:
+            group.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """An attribute of the native environment, which is the same for all games."""
-        value = self._render_mode if attr_name == "render_mode" else getattr(self._games[0].native, attr_name)
+        """Return an attribute of the native vector, which all games share."""
+        value = self._render_mode if attr_name == "render_mode" else getattr(self._groups[0].native, attr_name)
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Not possible: the games live in C++."""
-        raise NotImplementedError(f"{attr_name!r} cannot be set: the games are no Python objects")
+        """Raise NotImplementedError: the games are C++ objects."""
+        raise NotImplementedError(f"{attr_name!r} cannot be set: the games are C++ objects")
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **_: Any) -> list[Any]:
-        """Not possible: the games live in C++."""
-        raise NotImplementedError(f"{method_name!r} cannot be called: the games are no Python objects")
+        """Raise NotImplementedError: the games are C++ objects."""
+        raise NotImplementedError(f"{method_name!r} cannot be called: the games are C++ objects")
 
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
     ) -> list[bool]:
-        """Like environments inside a Monitor: whoever evaluates finds the scores of whole games in `info`."""
+        """Report a Monitor, because `info` has the scores of whole games, as SB3's evaluation expects."""
         return [issubclass(Monitor, wrapper_class) for _ in self._get_indices(indices)]
 
-    def _check(self, actions: NDArray[Any], expected: int) -> None:
+    def _check_actions(self, actions: NDArray[Any], expected: int) -> None:
         assert isinstance(self.action_space, spaces.Discrete)
         known = range(int(self.action_space.n))
         if actions.shape != (expected,) or not all(action in known for action in actions.tolist()):
-            # The native environment would wait for ever.
+            # The native vector would never return.
             raise ValueError(f"actions must be {expected} elements of {self.action_space}, got {actions}")
 
-    def _shown(self, scores: NDArray[np.int32]) -> NDArray[np.float32]:
+    def _rewards(self, scores: NDArray[np.int32]) -> NDArray[np.float32]:
         rewards: NDArray[np.float32] = np.sign(scores).astype(np.float32)
         if self._sparse:
             rewards[self._generator.random(len(scores)) < self._sparse] = 0

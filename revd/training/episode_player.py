@@ -1,4 +1,4 @@
-"""One episode of a trained policy, seen through the eyes of a spectator."""
+"""Plays one episode of a trained policy and keeps its frames."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Play:
-    """What was played.
+class PlayedEpisode:
+    """An episode of n steps.
 
     Attributes:
-        frames: The n pictures, (height, width, 3) each: the one at t shows the state in which action t was taken.
-        rewards: (n,), the task's own, neither clipped nor scaled.
-        rollout: The n transitions of the one environment, as the policy saw them.
+        frames: The n frames, (height, width, 3) each; frame t shows the state in which action t was taken.
+        rewards: The task's own rewards, neither clipped nor scaled, (n,).
+        rollout: The n transitions of the single environment, with the observations that the policy saw.
     """
 
     frames: tuple[NDArray[np.uint8], ...]
@@ -40,30 +40,29 @@ class Play:
     rollout: Rollout
 
 
-def play(
+def play_episode(
     model: OnPolicyAlgorithm, env: VecEnv, *, seed: int = 0, max_steps: int = 1_000, deterministic: bool = True
-) -> Play:
-    """
-    Play one episode, at most `max_steps` of it; of an Atari game, which has several lives, the whole game.
+) -> PlayedEpisode:
+    """Play one episode of at most `max_steps`; of an Atari game the whole game with all lives.
 
-    Observations are normalised as the model's own are, with its statistics, which stay as they are. A stochastic
-    policy draws from the global generators, which `seed` sets.
+    Observations are normalised with the model's statistics, which are not changed. Stochastic policies use the global
+    random generators, which are seeded with `seed`.
 
     Args:
         model: A trained model.
-        env: One environment of the model's task, as `make_vec_env` gives it with the model's own settings and
+        env: One environment of the model's task, from `make_vec_env` with the model's settings and
             `render_mode="rgb_array"`.
-        seed: Of the policy's draws and of the environment.
-        max_steps: After so many steps it ends.
-        deterministic: Take the most probable action rather than a draw.
+        seed: Seed of the policy and of the environment.
+        max_steps: The most steps to play.
+        deterministic: Take the most probable actions instead of sampling.
     """
-    env = _like_the_models(model, env)
+    env = _wrapped_for_model(model, env)
     set_random_seed(seed)
     env.seed(seed)
-    record = _Record(env.reset())
+    record = _EpisodeRecord(env.reset())
     state: Any = None
     starts = np.ones(1, dtype=bool)
-    while len(record.frames) < max_steps and not record.over:
+    while len(record.frames) < max_steps and not record.is_over:
         frame = _frame(env) if record.frames else _first_frame(env)
         actions, state = model.predict(
             record.observations[-1],
@@ -72,41 +71,47 @@ def play(
             deterministic=deterministic,
             **predict_arguments(model, env),
         )
-        following, rewards, starts, infos = env.step(actions)
-        record.add(frame, actions, following, float(rewards[0]), bool(starts[0]), infos[0])
-    return record.play()
+        next_observations, rewards, starts, infos = env.step(actions)
+        record.add(frame, actions, next_observations, float(rewards[0]), bool(starts[0]), infos[0])
+    return record.episode()
 
 
-class _Record:
-    """What has been played so far."""
+class _EpisodeRecord:
+    """The steps played so far."""
 
     def __init__(self, first: Any) -> None:
         self.observations: list[Any] = [deepcopy(first)]
         self.frames: list[NDArray[np.uint8]] = []
-        self.over = False
+        self.is_over = False
         self._actions: list[Array] = []
         self._successors: list[Any] = []
         self._rewards: list[float] = []
         self._dones: list[bool] = []
 
     def add(
-        self, frame: NDArray[np.uint8], actions: Array, following: Any, reward: float, done: bool, info: dict[str, Any]
+        self,
+        frame: NDArray[np.uint8],
+        actions: Array,
+        next_observations: Any,
+        reward: float,
+        done: bool,
+        info: dict[str, Any],
     ) -> None:
-        """Add a step; the environment has been reset already if it is done."""
-        # Some vectorised environments write the next observation into the same memory.
-        following = deepcopy(following)
+        """Add a step; `next_observations` are those after the reset if it is done."""
+        # A copy, because some vectorised environments reuse the memory of observations.
+        next_observations = deepcopy(next_observations)
         self.frames.append(frame)
         self._actions.append(actions)
         self._rewards.append(info.get(TASK_REWARD, reward))
         self._dones.append(done)
-        self._successors.append(_with_env_axis(info["terminal_observation"]) if done else following)
-        self.observations.append(following)
-        # Lost lives are the ends of the agent's episodes; the monitor reports whole games.
-        self.over = "episode" in info
+        self._successors.append(_with_env_axis(info["terminal_observation"]) if done else next_observations)
+        self.observations.append(next_observations)
+        # `done` may be a lost life; the Monitor reports whole games.
+        self.is_over = "episode" in info
 
-    def play(self) -> Play:
-        """All of it."""
-        return Play(
+    def episode(self) -> PlayedEpisode:
+        """Return the recorded episode."""
+        return PlayedEpisode(
             frames=tuple(self.frames),
             rewards=np.array(self._rewards),
             rollout=Rollout(
@@ -118,8 +123,8 @@ class _Record:
         )
 
 
-def _like_the_models(model: OnPolicyAlgorithm, env: VecEnv) -> VecEnv:
-    """Transpose images as the model does, and normalise observations with its statistics, frozen."""
+def _wrapped_for_model(model: OnPolicyAlgorithm, env: VecEnv) -> VecEnv:
+    """Transpose images as the model does, and normalise observations with its frozen statistics."""
     env = model._wrap_env(env)
     training_env = model.get_env()
     assert training_env is not None
@@ -132,7 +137,7 @@ def _like_the_models(model: OnPolicyAlgorithm, env: VecEnv) -> VecEnv:
 
 
 def _first_frame(env: VecEnv) -> NDArray[np.uint8]:
-    # Only now some tasks load what they draw with, which greets, and complains about missing sound cards.
+    # Some tasks import their drawing library here, which prints a greeting and warns about sound cards.
     with silenced():
         return _frame(env)
 
@@ -142,15 +147,15 @@ def _frame(env: VecEnv) -> NDArray[np.uint8]:
         (image,) = env.get_images()
     except gymnasium.error.DependencyNotInstalled as error:
         if "pygame" in str(error):
-            # Not what Gymnasium advises: its pygame and MiniGrid's pygame-ce overwrite each other.
+            # Gymnasium's own advice would install pygame, whose files conflict with MiniGrid's pygame-ce.
             raise ValueError("the task is drawn with pygame: pip install 'revd[video]'") from error
         raise ValueError(f"the task cannot be drawn: {error}") from error
     except (Exception, SystemExit) as error:
         text = str(error).strip().partition("\n")[0]
         raise ValueError(f"the task cannot be drawn: render() raised {type(error).__name__}: {text}") from error
     if not isinstance(image, np.ndarray) or image.ndim != 3:
-        raise ValueError(f"the task cannot be drawn: render() gives {type(image).__name__}, not a picture")
-    # A copy, since some tasks draw into the same memory again.
+        raise ValueError(f"the task cannot be drawn: render() returns {type(image).__name__}, not a picture")
+    # A copy, because some tasks reuse the memory of frames.
     return np.array(image[..., :3], dtype=np.uint8)
 
 
@@ -161,7 +166,7 @@ def _with_env_axis(observation: Any) -> Any:
 
 
 def _stack(observations: list[Any]) -> ObservationArray:
-    """Observations (1, …) of each step to (n, 1, …)."""
+    """Stack the observations of n steps, (1, …) each, to (n, 1, …)."""
     if isinstance(observations[0], dict):
         return {key: np.stack([entry[key] for entry in observations]) for key in observations[0]}
     return np.stack(observations)

@@ -1,4 +1,4 @@
-"""Evaluations while training: the deterministic policy on the untouched task."""
+"""Evaluations during a training: the deterministic policy on the unchanged task."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """The task's own return of the deterministic policy after so many steps of training."""
+class EvaluationResult:
+    """The deterministic policy's returns of the task itself.
+
+    Attributes:
+        steps: Environment steps of the training at the time.
+        return_mean: Mean over the episodes.
+        return_std: Standard deviation over the episodes.
+        episodes: Number of episodes.
+    """
 
     steps: int
     return_mean: float
@@ -27,8 +34,8 @@ class Evaluation:
     episodes: int
 
 
-class _Player:
-    """The model as SB3's evaluation asks it, told of action masks where there are any."""
+class _MaskedModel:
+    """A model for SB3's `evaluate_policy` that adds action masks to `predict` if the environment has any."""
 
     def __init__(self, model: Any, env: VecEnv) -> None:
         self._model = model
@@ -39,16 +46,16 @@ class _Player:
 
 
 class EvaluationCallback(BaseCallback):
-    """Evaluates between two rollouts, whenever `every` steps have passed, and reports.
+    """Evaluates the policy between rollouts, every `every` steps.
 
     Args:
-        env: An environment of its own, without sparse rewards; normalised as the training's, if that is.
+        env: A separate environment without sparse rewards, with a VecNormalize if the training's has one.
         every: Steps between two evaluations.
-        episodes: Episodes of each.
-        report: Told of every evaluation.
+        episodes: Episodes per evaluation.
+        report: Called with each result.
     """
 
-    def __init__(self, env: VecEnv, *, every: int, episodes: int, report: Callable[[Evaluation], None]) -> None:
+    def __init__(self, env: VecEnv, *, every: int, episodes: int, report: Callable[[EvaluationResult], None]) -> None:
         super().__init__()
         self._env = env
         self._every = every
@@ -57,7 +64,7 @@ class EvaluationCallback(BaseCallback):
         self._next = every
 
     def _init_callback(self) -> None:
-        # As the training's own environment was: images channels first.
+        # Images channels first, as in the training's environment.
         self._env = self.model._wrap_env(self._env, monitor_wrapper=False)
 
     def _on_training_start(self) -> None:
@@ -70,7 +77,7 @@ class EvaluationCallback(BaseCallback):
         self._evaluate_if_due()
 
     def _evaluate_if_due(self) -> None:
-        # The model's own count: in on_rollout_start this callback's is still the one before the rollout.
+        # The model's count: this callback's own is not yet updated in on_rollout_start.
         steps = self.model.num_timesteps
         if steps >= self._next:
             self._next = (steps // self._every + 1) * self._every
@@ -84,16 +91,16 @@ class EvaluationCallback(BaseCallback):
         if normalization is not None:
             normalization.training = False
             sync_envs_normalization(self.training_env, self._env)
-        player: Any = _Player(self.model, self._env)
+        model: Any = _MaskedModel(self.model, self._env)
         returns: Any
         returns, _ = evaluate_policy(
-            player, self._env, n_eval_episodes=self._episodes, deterministic=True, return_episode_rewards=True
+            model, self._env, n_eval_episodes=self._episodes, deterministic=True, return_episode_rewards=True
         )
-        evaluation = Evaluation(
+        result = EvaluationResult(
             steps=self.model.num_timesteps,
             return_mean=float(np.mean(returns)),
             return_std=float(np.std(returns)),
             episodes=len(returns),
         )
-        self.logger.record("eval/return_mean", evaluation.return_mean)
-        self._report(evaluation)
+        self.logger.record("eval/return_mean", result.return_mean)
+        self._report(result)

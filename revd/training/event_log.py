@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class EventLog(KVWriter):
-    """Like SB3's own TensorBoard output, but one file for each session that logs anything.
+    """Like SB3's TensorBoard output, but with one file for each session that logs anything.
 
     Args:
-        directory: Where the files of events are.
-        resumed_at: Steps that are done. TensorBoard hides what earlier sessions logged after them.
+        directory: The directory of the event files.
+        resumed_at: Steps already done. TensorBoard hides what earlier sessions logged after them.
     """
 
     def __init__(self, directory: Path, *, resumed_at: int) -> None:
@@ -25,7 +25,7 @@ class EventLog(KVWriter):
         self._output: TensorBoardOutputFormat | None = None
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
-        """Everything that is not excluded from TensorBoard, as of `step`."""
+        """Write every value that is not excluded from TensorBoard, at `step`."""
         if self._output is None:
             self._output = self._open()
         self._output.write(key_values, key_excluded, step)
@@ -36,12 +36,12 @@ class EventLog(KVWriter):
             self._output.close()
 
     def _open(self) -> TensorBoardOutputFormat:
-        goes_on = any(self._directory.glob("events.out.tfevents.*"))
-        return _Events(SummaryWriter(str(self._directory), purge_step=self._resumed_at + 1 if goes_on else None))
+        continues = any(self._directory.glob("events.out.tfevents.*"))
+        return _Events(SummaryWriter(str(self._directory), purge_step=self._resumed_at + 1 if continues else None))
 
 
 class _Events(TensorBoardOutputFormat):
-    """SB3's output into a given writer; SB3 itself would make one that purges nothing."""
+    """SB3's output with a given writer; SB3's own writer does not hide the steps of earlier sessions."""
 
     def __init__(self, writer: SummaryWriter) -> None:
         self.writer = writer

@@ -1,7 +1,6 @@
-"""
-The paper's policy and value networks (tables "CNN-based" and "MLP-based"), which share no layer.
+"""The paper's policy and value networks (tables "CNN-based" and "MLP-based"), which share no layer.
 
-Policies are chosen by name and plain parameters, so that a configuration can be written as JSON.
+A policy is a name and JSON parameters, so that a configuration can be written as JSON.
 """
 
 from typing import Any, Literal, get_args
@@ -23,35 +22,37 @@ HIDDEN = (64, 64)
 
 
 def paper_policy(observation_space: spaces.Space[Any], *, batch_norm: BatchNorm = "off") -> tuple[str, dict[str, Any]]:
-    """
-    The name and the parameters of the paper's policy for a space, JSON's types only.
+    """Return the name and the JSON parameters of the paper's policy for a space.
 
-    For images, `PaperCnnPolicy`. For everything else SB3's own policies with two layers of 64 for each network and
-    Tanh, which is the paper's MLP (and SB3's default).
+    For images it is `PaperCnnPolicy`. For all other spaces it is SB3's policy with two layers of 64 units and Tanh for
+    each network, which is the paper's MLP (and SB3's default).
     """
     _check_batch_norm(batch_norm)
     if image_channel_axis(observation_space) is not None:
         return "PaperCnnPolicy", {"batch_norm": batch_norm}
     if batch_norm != "off":
         raise ValueError(
-            f"batch_norm is {batch_norm!r}, but it comes after convolutions, and the paper's network has none for "
-            f"{observation_space}; leave it 'off'"
+            f"batch_norm is {batch_norm!r}, but it follows convolutions, and the paper's network for "
+            f"{observation_space} has none; use 'off'"
         )
     name = "MultiInputPolicy" if isinstance(observation_space, spaces.Dict) else "MlpPolicy"
     return name, {"net_arch": {"pi": list(HIDDEN), "vf": list(HIDDEN)}}
 
 
 def policy_class(name: str) -> str | type[ActorCriticPolicy]:
-    """What SB3's algorithms take as `policy`: our class for a name of ours, any other name as it is."""
+    """Return the `policy` argument of SB3's algorithms: our class for our name, any other name unchanged."""
     return PaperCnnPolicy if name == PaperCnnPolicy.__name__ else name
 
 
 class PaperCNN(BaseFeaturesExtractor):
-    """
+    """The paper's CNN for images.
+
     8x8 conv 32, 4x4 conv 64, 3x3 conv 32 with strides 4, 2, 1, each with BatchNorm and ReLU, then Dense 512 and ReLU.
 
-    `batch_norm="train"` is BatchNorm as usual. SB3 acts in eval mode and learns in train mode, so that the two see
-    different networks; `"eval"` never uses the statistics of a batch, and `"off"` leaves the layers out.
+    Args:
+        observation_space: Images, channels first.
+        batch_norm: "train" is BatchNorm as usual; SB3 acts in eval mode and learns in train mode, so the two use
+            different networks. "eval" never uses the statistics of a batch. "off" leaves the layers out.
     """
 
     def __init__(self, observation_space: spaces.Box, batch_norm: BatchNorm = "off") -> None:
@@ -66,28 +67,28 @@ class PaperCNN(BaseFeaturesExtractor):
         self.dense = nn.Sequential(nn.Linear(self._flat(observation_space.shape), DENSE), nn.ReLU())
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Images (n, channels, height, width), already scaled to [0, 1], to features (n, 512)."""
+        """Compute features (n, 512) of images (n, channels, height, width) scaled to [0, 1]."""
         features: Tensor = self.dense(self.convolutions(observations))
         return features
 
     @torch.no_grad()
     def _flat(self, shape: tuple[int, ...]) -> int:
-        # In eval mode, so that the black image leaves no trace in BatchNorm's statistics.
+        # In eval mode, so that the black image does not change BatchNorm's statistics.
         flat = self.convolutions.eval()(torch.zeros(1, *shape)).shape[1]
         self.convolutions.train()
         return int(flat)
 
 
 class FixedBatchNorm2d(nn.BatchNorm2d):
-    """BatchNorm that stays in eval mode: a learnt scale and shift, whatever the batch."""
+    """BatchNorm that stays in eval mode: a learnt scale and shift, independent of the batch."""
 
     def train(self, mode: bool = True) -> "FixedBatchNorm2d":
-        """Stay in eval mode."""
+        """Keep the module in eval mode."""
         return super().train(False)
 
 
 class PaperCnnPolicy(ActorCriticCnnPolicy):
-    """Two `PaperCNN`s, one for the actions and one for the value, each followed by its last dense layer."""
+    """Separate `PaperCNN`s for actions and value, each followed by a linear layer."""
 
     def __init__(
         self,

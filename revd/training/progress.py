@@ -1,4 +1,4 @@
-"""Callbacks that tell how a training goes, to whoever wants to know: a progress bar, a file, a test."""
+"""Callbacks that report a training's progress and its episodes."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,11 +12,16 @@ from stable_baselines3.common.utils import safe_mean
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """
-    Where a training stands after a rollout.
+    """The progress of a training after a rollout.
 
-    `episode_return` is the mean of the task's own return over the last episodes (100, unless the algorithm was
-    told otherwise), None before the first has ended. The numbers of the bonus are None when there is none.
+    Attributes:
+        steps: Environment steps so far.
+        total_steps: Environment steps of the whole training.
+        steps_per_second: The speed since the training started or was resumed.
+        episode_return: Mean of the task's own return over the last episodes (100, or the algorithm's
+            `stats_window_size`); None before the first episode has ended.
+        bonus_share: The bonus's share of the rewards; None without a bonus.
+        bonus_mean: The mean bonus; None without a bonus.
     """
 
     steps: int
@@ -29,7 +34,14 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Episode:
-    """One finished episode with the task's own return. `steps` counts those of all environments until then."""
+    """A finished episode.
+
+    Attributes:
+        steps: Environment steps of the training so far, summed over all environments.
+        episode_return: The task's own return.
+        length: Steps of the episode.
+        env: Index of the environment.
+    """
 
     steps: int
     episode_return: float
@@ -38,25 +50,23 @@ class Episode:
 
 
 def mean_return(model: BaseAlgorithm) -> float | None:
-    """The mean of the task's own return over the model's last episodes; None before the first has ended."""
+    """Return the mean of the task's own return over the last episodes; None before the first has ended."""
     returns = [episode["r"] for episode in model.ep_info_buffer or ()]
     return float(safe_mean(returns)) if returns else None
 
 
 class BonusSource(Protocol):
-    """What is read of an intrinsic-reward callback: the numbers of its last rollout."""
+    """The attribute of an intrinsic-reward callback that `ProgressCallback` reads."""
 
     @property
     def latest(self) -> Mapping[str, float]:
-        """At least `bonus_share` and `bonus_mean`; empty before the first rollout."""
+        """The metrics of the last rollout, with `bonus_share` and `bonus_mean`; empty before the first one."""
 
 
 class ProgressCallback(BaseCallback):
-    """
-    Calls `report` with a `Progress` after each rollout.
+    """Calls `report` with a `Progress` after each rollout.
 
-    In a list of callbacks it belongs after the intrinsic reward's, whose numbers it then reads for the same
-    rollout.
+    It must come after the intrinsic reward's callback, so that it reads the bonus of the same rollout.
     """
 
     def __init__(
@@ -92,7 +102,7 @@ class ProgressCallback(BaseCallback):
 
 
 class EpisodeCallback(BaseCallback):
-    """Calls `report` with every episode that a Monitor has seen end."""
+    """Calls `report` with every episode that a Monitor reports."""
 
     def __init__(self, report: Callable[[Episode], None]) -> None:
         super().__init__()

@@ -1,34 +1,49 @@
-"""Everything a training needs to go on, as tensors and JSON: no pickles, nothing that could execute."""
+"""Everything needed to resume a training, as tensors and JSON: loading it executes no code."""
 
 from __future__ import annotations
 
+import math
+import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 from torch import Tensor
 
 from revd.sb3.checkpoint import Checkpoint
-from revd.training.random_state import Generators, load_generators
-from revd.training.vec_env import load_normalization_state, normalization_state
 
 if TYPE_CHECKING:
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+    from stable_baselines3.common.running_mean_std import RunningMeanStd
 
     from revd.sb3.callback import IntrinsicRewardCallback
 
+#: Tensors, and values of JSON's types.
 Snapshot = tuple[dict[str, Tensor], dict[str, Any]]
+
+#: Counts and integers in a snapshot must be smaller.
+_INTEGER_LIMIT = 2**63
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Moment:
-    """
-    What changes while a rollout is collected, as it was before: counters, VecNormalize, random generators.
+class PreRolloutState:
+    """The part of a training's state that collecting a rollout changes, as it was before the rollout.
 
-    Cheap to keep, unlike networks, optimiser and bonus. Those a rollout leaves as they are, so a snapshot of the moment
-    can be taken until the next update begins.
+    It is cheap to copy. Networks, optimiser and bonus change only in the update after the rollout; until then a
+    snapshot of the state before the rollout can still be taken.
+
+    Attributes:
+        num_timesteps: Environment steps.
+        n_updates: Gradient updates.
+        episodes: A Monitor's reports of the last episodes.
+        successes: The results of the last episodes, if the task reports success.
+        normalization: The statistics of VecNormalize.
+        generators: The states of the global random generators.
+        pending: Values logged since the last line of the log; they belong to the line after the checkpoint.
     """
 
     num_timesteps: int
@@ -36,11 +51,12 @@ class Moment:
     episodes: list[dict[str, Any]]
     successes: list[Any]
     normalization: dict[str, Tensor]
-    generators: Generators
+    generators: GeneratorStates
+    pending: dict[str, float]
 
     @classmethod
-    def now(cls, model: OnPolicyAlgorithm) -> Moment:
-        """As it is, between two rollouts."""
+    def of_model(cls, model: OnPolicyAlgorithm, pending: Mapping[str, float]) -> PreRolloutState:
+        """Copy the current state, between two rollouts."""
         env = model.get_env()
         return cls(
             num_timesteps=model.num_timesteps,
@@ -48,12 +64,13 @@ class Moment:
             episodes=list(model.ep_info_buffer or ()),
             successes=list(model.ep_success_buffer or ()),
             normalization={} if env is None else normalization_state(env),
-            generators=Generators.now(),
+            generators=GeneratorStates.current(),
+            pending=dict(pending),
         )
 
     @property
     def counters(self) -> dict[str, Any]:
-        """Everything that is counted, as JSON's types."""
+        """The counters and the last episodes in JSON's types."""
         return {
             "num_timesteps": self.num_timesteps,
             "n_updates": self.n_updates,
@@ -62,112 +79,97 @@ class Moment:
         }
 
 
-def take_snapshot(model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None, moment: Moment) -> Snapshot:
-    """Policy, optimiser, bonus, VecNormalize, counters and random generators, as at a moment since the last update."""
-    parameters = model.get_parameters()
-    optimizer, options = _optimizer_state(parameters["policy.optimizer"])
-    tensors = {
-        **_prefixed("policy", parameters["policy"]),
-        **_prefixed("optimizer", optimizer),
-        **_prefixed("random", moment.generators.tensors()),
-        **_prefixed("normalization", moment.normalization),
-    }
-    values: dict[str, Any] = {"counters": moment.counters, "optimizer": options}
+def take_snapshot(
+    model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None, state: PreRolloutState, *, sessions: int
+) -> Snapshot:
+    """Collect policy, optimiser, bonus and `state`, which must have been copied since the last update."""
+    tensors, values = policy_snapshot(model.get_parameters(), state.normalization)
+    tensors |= _add_prefix("random", state.generators.tensors())
+    values |= {"counters": state.counters, "sessions": sessions, "pending": state.pending}
     if intrinsic is not None:
         checkpoint = intrinsic.checkpoint()
-        tensors |= _prefixed("bonus", checkpoint.state)
+        tensors |= _add_prefix("bonus", checkpoint.state)
         values["bonus"] = checkpoint.values
     return tensors, values
 
 
-def policy_snapshot(
-    policy: Mapping[str, Tensor], optimizer: Mapping[str, Any] | None, normalization: Mapping[str, Tensor]
-) -> Snapshot:
-    """What `load_policy` reads, made of `state_dict`s of a policy and its optimiser and VecNormalize's statistics."""
-    state, options = ({}, []) if optimizer is None else _optimizer_state(optimizer)
+def policy_snapshot(parameters: Mapping[str, Any], normalization: Mapping[str, Tensor]) -> Snapshot:
+    """Make the part of a snapshot that starts another training.
+
+    Args:
+        parameters: As from SB3's `get_parameters`; "policy.optimizer" may be missing.
+        normalization: The statistics of VecNormalize.
+    """
+    optimizer, options = _optimizer_state(parameters.get("policy.optimizer", {"state": {}, "param_groups": []}))
     tensors = {
-        **_prefixed("policy", policy),
-        **_prefixed("optimizer", state),
-        **_prefixed("normalization", normalization),
+        **_add_prefix("policy", parameters["policy"]),
+        **_add_prefix("optimizer", optimizer),
+        **_add_prefix("normalization", normalization),
     }
     return tensors, {"optimizer": options}
 
 
 def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None) -> None:
-    """Put a snapshot into a training built from the same config. Environments start new episodes."""
+    """Restore a training that was built from the same config. The environments start new episodes.
+
+    Raises:
+        ValueError: A number in the snapshot is out of range or of another type.
+        KeyError, TypeError, AttributeError, RuntimeError: Its structure is wrong, or it is of another training.
+    """
     tensors, values = snapshot
-    model.policy.load_state_dict(_without("policy", tensors))
-    _load_optimizer_state(model.policy.optimizer, _without("optimizer", tensors), values["optimizer"])
-    normalization = _without("normalization", tensors)
+    _check_values(values)
+    model.policy.load_state_dict(without_prefix("policy", tensors))
+    load_optimizer_state(model.policy.optimizer, snapshot)
+    normalization = without_prefix("normalization", tensors)
     env = model.get_env()
     if normalization and env is not None:
         load_normalization_state(env, normalization)
     if intrinsic is not None:
-        intrinsic.restore(Checkpoint(**values["bonus"], state=_without("bonus", tensors)))
+        intrinsic.restore(Checkpoint(**values["bonus"], state=without_prefix("bonus", tensors)))
     _load_counters(model, values["counters"])
-    load_generators(_without("random", tensors))
+    _set_generator_states(without_prefix("random", tensors))
 
 
-def load_policy(snapshot: Snapshot, model: OnPolicyAlgorithm, *, value: bool, optimizer: bool) -> None:
-    """Start from another training's policy and the observation statistics that it was trained under.
+def _check_values(values: Mapping[str, Any]) -> None:
+    """Check the types of a snapshot's values.
 
-    Args:
-        snapshot: Of a training on the same spaces with the same networks.
-        model: A fresh model.
-        value: Take the value network too; it predicts another reward's returns.
-        optimizer: Take the optimiser's state too.
+    Its checksum detects damage, but anybody can write a file with a valid checksum.
     """
-    tensors, values = snapshot
-    policy = _without("policy", tensors)
-    fresh = {name: tensor.clone() for name, tensor in model.policy.state_dict().items()}
-    if {name: tensor.shape for name, tensor in policy.items()} != {name: t.shape for name, t in fresh.items()}:
-        raise ValueError("init_from holds a policy of other networks, or for other observations or actions")
-    shared = model.policy.share_features_extractor
-    kept = {name: tensor for name, tensor in policy.items() if value or not _is_value(name, shared=shared)}
-    model.policy.load_state_dict({**fresh, **kept})
-    if optimizer:
-        _load_optimizer_state(model.policy.optimizer, _without("optimizer", tensors), values["optimizer"])
-    env = model.get_env()
-    assert env is not None
-    ours, theirs = normalization_state(env), _without("normalization", tensors)
-    statistics = {name: tensor for name, tensor in theirs.items() if name.startswith("observations")}
-    needed = {name for name in ours if name.startswith("observations")}
-    if statistics.keys() != needed:
-        raise ValueError(_other_normalization(bool(statistics), bool(needed)))
-    load_normalization_state(env, {**ours, **statistics})
+    counters, bonus = values["counters"], values.get("bonus", {})
+    for name, count in {
+        "sessions": values["sessions"],
+        "num_timesteps": counters["num_timesteps"],
+        "n_updates": counters["n_updates"],
+        "rollouts of the bonus": bonus.get("rollouts", 0),
+        "steps of the bonus": bonus.get("steps", 0),
+    }.items():
+        if type(count) is not int or not 0 <= count < _INTEGER_LIMIT:
+            raise ValueError(f"the checkpoint's {name} must be an integer of at least 0, got {count!r}")
+    _check_numbers("pending", values["pending"])
+    for options in values["optimizer"]:
+        _check_numbers("optimizer", options)
+    for episode in counters["episodes"]:
+        _check_numbers("episodes", {name: episode[name] for name in ("r", "l", "t")})
+    _check_numbers("successes", dict(enumerate(counters["successes"])))
 
 
-def _other_normalization(theirs: bool, ours: bool) -> str:
-    """What is wrong if the observations of the two trainings are not normalised alike."""
-    if theirs and not ours:
-        return "init_from was trained on normalised observations; use normalize 'observations' or 'both'"
-    if ours and not theirs:
-        return (
-            "init_from has no statistics of normalised observations, which this training needs: use normalize 'none' "
-            "or 'rewards', or name the run's directory; those of a model.zip lie beside it in normalization.safetensors"
-        )
-    return "init_from was trained with other observations normalised than this training's; use the same task"
-
-
-def _is_value(name: str, *, shared: bool) -> bool:
-    """Whether a parameter of SB3's policies serves the value function alone.
-
-    A shared features extractor stands in the policy's state under three names, that of the value function included.
-    """
-    own = ("value_net.", "mlp_extractor.value_net.", "lstm_critic.", "critic.")
-    return name.startswith(own) or (not shared and name.startswith("vf_features_extractor."))
+def _check_numbers(name: str, numbers: Mapping[Any, Any]) -> None:
+    for key, number in numbers.items():
+        finite = isinstance(number, int | float) and abs(number) < math.inf
+        if not finite or (isinstance(number, int) and abs(number) >= _INTEGER_LIMIT):
+            raise ValueError(f"the checkpoint's {name} must be finite numbers, got {number!r} under {key!r}")
 
 
 def _load_counters(model: OnPolicyAlgorithm, counters: Mapping[str, Any]) -> None:
     model.num_timesteps = counters["num_timesteps"]
     model._n_updates = counters["n_updates"]
-    # learn() makes these two anew only when they are missing or when it starts counting from zero.
+    # learn() keeps these two unless they are missing or the count of steps starts at zero.
     model.ep_info_buffer = deque(counters["episodes"], maxlen=model._stats_window_size)
     model.ep_success_buffer = deque(counters["successes"], maxlen=model._stats_window_size)
 
 
 def _optimizer_state(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """State tensors by "index.name", and the options of each group that are numbers or flags."""
+    """Return the state tensors by "index.name", and the numbers and flags among each group's options."""
     tensors = {
         f"{index}.{name}": torch.as_tensor(value)
         for index, entries in state["state"].items()
@@ -180,22 +182,115 @@ def _optimizer_state(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[
     return tensors, options
 
 
-def _load_optimizer_state(
-    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], options: list[dict[str, Any]]
-) -> None:
+def load_optimizer_state(optimizer: torch.optim.Optimizer, snapshot: Snapshot) -> None:
+    """Load an optimiser's state from a snapshot."""
+    tensors, values = snapshot
     state = optimizer.state_dict()
     loaded: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
+    for key, tensor in without_prefix("optimizer", tensors).items():
         index, name = key.split(".", 1)
         loaded.setdefault(int(index), {})[name] = tensor
-    groups = [{**group, **saved} for group, saved in zip(state["param_groups"], options, strict=True)]
+    groups = [{**group, **saved} for group, saved in zip(state["param_groups"], values["optimizer"], strict=True)]
     optimizer.load_state_dict({"state": loaded, "param_groups": groups})
 
 
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def normalization_state(env: VecEnv) -> dict[str, Tensor]:
+    """Return the statistics of the VecNormalize around `env`; empty if there is none."""
+    wrapper = unwrap_vec_normalize(env)
+    if wrapper is None:
+        return {}
+    state = {"returns": torch.from_numpy(wrapper.returns.copy())}
+    for prefix, statistics in _running_statistics(wrapper):
+        state[f"{prefix}.mean"] = torch.as_tensor(np.array(statistics.mean))
+        state[f"{prefix}.var"] = torch.as_tensor(np.array(statistics.var))
+        state[f"{prefix}.count"] = torch.tensor(statistics.count, dtype=torch.float64)
+    return state
+
+
+def load_normalization_state(env: VecEnv, state: Mapping[str, Tensor]) -> None:
+    """Restore statistics that `normalization_state` returned for an environment of the same spaces."""
+    wrapper = unwrap_vec_normalize(env)
+    expected = {key: value.shape for key, value in normalization_state(env).items()}
+    given = {key: value.shape for key, value in state.items()}
+    if given != expected:
+        raise ValueError(f"normalisation statistics {given} do not fit this environment, which needs {expected}")
+    if wrapper is None:
+        return
+    wrapper.returns = state["returns"].numpy().copy()
+    for prefix, statistics in _running_statistics(wrapper):
+        statistics.mean = state[f"{prefix}.mean"].numpy().copy()
+        statistics.var = state[f"{prefix}.var"].numpy().copy()
+        statistics.count = float(state[f"{prefix}.count"])
+
+
+def _running_statistics(wrapper: VecNormalize) -> Iterator[tuple[str, RunningMeanStd]]:
+    yield "rewards", wrapper.ret_rms
+    if not wrapper.norm_obs:
+        return
+    if isinstance(wrapper.obs_rms, dict):
+        for key, statistics in wrapper.obs_rms.items():
+            yield f"observations.{key}", statistics
+    else:
+        yield "observations", wrapper.obs_rms
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GeneratorStates:
+    """The states of the global random generators of torch, NumPy and Python.
+
+    They are kept as the generators return them: converting them to tensors takes longer than reading them.
+    """
+
+    torch: Tensor
+    numpy: tuple[Any, ...]
+    python: tuple[Any, ...]
+    cuda: tuple[Tensor, ...]
+
+    @classmethod
+    def current(cls) -> GeneratorStates:
+        """Read the current states."""
+        return cls(
+            torch=torch.get_rng_state(),
+            numpy=tuple(np.random.get_state(legacy=True)),  # noqa: NPY002
+            python=random.getstate(),
+            cuda=tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_available() else (),
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Convert the states to tensors."""
+        _, keys, position, has_gauss, cached = self.numpy
+        version, state, gauss = self.python
+        return {
+            "torch": self.torch,
+            "numpy_keys": torch.from_numpy(np.asarray(keys, dtype=np.int64)),
+            "numpy_rest": torch.tensor([position, has_gauss, cached], dtype=torch.float64),
+            "python": torch.tensor([version, *state], dtype=torch.int64),
+            "python_gauss": torch.tensor([] if gauss is None else [gauss], dtype=torch.float64),
+            **{f"cuda{index}": state for index, state in enumerate(self.cuda)},
+        }
+
+
+def _set_generator_states(tensors: Mapping[str, Tensor]) -> None:
+    """Set the global generators to states from `GeneratorStates.tensors`."""
+    torch.set_rng_state(tensors["torch"])
+    position, has_gauss, cached = tensors["numpy_rest"].tolist()
+    keys = tensors["numpy_keys"].numpy().astype(np.uint32)
+    np.random.set_state(("MT19937", keys, int(position), int(has_gauss), cached))  # noqa: NPY002
+    version, *state = tensors["python"].tolist()
+    gauss = tensors["python_gauss"].tolist()
+    random.setstate((version, tuple(state), gauss[0] if gauss else None))
+    # A checkpoint from a machine with fewer GPUs, or none, leaves the other GPUs' generators as they are.
+    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        if f"cuda{index}" in tensors:
+            torch.cuda.set_rng_state(tensors[f"cuda{index}"], index)
+
+
+def _add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Put "prefix/" before each name."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
-def _without(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def without_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names start with "prefix/", without it."""
     start = f"{prefix}/"
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

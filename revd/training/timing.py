@@ -1,4 +1,4 @@
-"""Where the time of a training goes: its environments, acting, the bonus, the update."""
+"""How long a training spends in environments, policy, bonus and updates."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Stopwatch:
-    """Adds up the seconds between starts and stops, or inside of `with` blocks.
+    """Adds up the seconds between starts and stops, or inside `with` blocks.
 
     Attributes:
-        seconds: What was added up so far.
+        seconds: The sum so far.
     """
 
     def __init__(self) -> None:
@@ -26,26 +26,26 @@ class Stopwatch:
         self._started = 0.0
 
     def start(self) -> None:
-        """Measure from here."""
+        """Start measuring."""
         self._started = time.perf_counter()
 
     def stop(self) -> None:
-        """Add what has passed since the start."""
+        """Add the time since the start."""
         self.seconds += time.perf_counter() - self._started
 
     def __enter__(self) -> Self:
-        """Measure a block."""
+        """Start measuring a block."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Add it, however it ended."""
+        """Add the block's time, also after an error."""
         self.stop()
 
     @contextmanager
     def around(self, owner: object, method: str) -> Iterator[None]:
-        """Measure the calls of a method of one object."""
-        original, own = getattr(owner, method), method in vars(owner)
+        """Within the block, measure the calls of a method of one object."""
+        original, on_instance = getattr(owner, method), method in vars(owner)
 
         def measured(*arguments: Any, **keywords: Any) -> Any:
             with self:
@@ -55,20 +55,22 @@ class Stopwatch:
         try:
             yield
         finally:
-            if own:
+            if on_instance:
                 setattr(owner, method, original)
             else:
                 delattr(owner, method)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seconds:
-    """
-    Where the time of a training has gone, in seconds on the wall's clock.
+class TimeBreakdown:
+    """The wall-clock time of a training in seconds, by part.
 
-    `environment` is spent waiting for the environments' own steps, `bonus` in the exploration reward, `update` in the
-    gradient steps. `acting` is the rest of the rollouts: the policy, copies, VecNormalize, the buffer, advantages,
-    reports. `other` lies between them: checkpoints, evaluations, writing logs.
+    Attributes:
+        environment: Waiting for the environments' own steps.
+        acting: The rest of the rollouts: policy, copies, VecNormalize, buffer, advantages, reports.
+        bonus: The exploration reward.
+        update: Gradient steps.
+        other: Between rollouts and updates: checkpoints, evaluations, writing logs.
     """
 
     environment: float = 0.0
@@ -79,21 +81,20 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of all parts."""
         return self.environment + self.acting + self.bonus + self.update + self.other
 
 
 class TimingCallback(BaseCallback):
-    """
-    Logs where the time of each rollout went, and adds it up.
+    """Logs the time of each rollout by part, and the sums.
 
-    `time/environment`, `time/acting` and `time/bonus` are those of the rollout. `time/update` is that of the update
-    before it, as are all numbers of an update in SB3's logs.
+    `time/environment`, `time/acting` and `time/bonus` belong to the rollout. `time/update` belongs to the update before
+    it, like all values of an update in SB3's logs.
 
-    In a list of callbacks it belongs at the end: what the others do as a rollout starts is then no part of it.
+    It must be the last callback, so that the work of the others at the start of a rollout is not counted as rollout.
 
     Args:
-        environment: What measures the steps of the environments; None where nothing does, and they count as acting.
+        environment: Measures the steps of the environments; None if nothing does, then they count as acting.
     """
 
     def __init__(self, environment: Stopwatch | None) -> None:
@@ -101,11 +102,11 @@ class TimingCallback(BaseCallback):
         self._environment = environment or Stopwatch()
         self._environment_before = 0.0
         self._bonus, self._rollouts, self._update, self._training = (Stopwatch() for _ in range(4))
-        self._logged = Seconds()
+        self._logged = TimeBreakdown()
 
     @contextmanager
     def measuring(self, model: OnPolicyAlgorithm, intrinsic: BaseCallback | None) -> Iterator[None]:
-        """Measure the updates of a model, and of its bonus if there is one, while it learns."""
+        """Within the block, measure the model's updates and its bonus, if it has one."""
         with ExitStack() as stack:
             stack.enter_context(self._update.around(model, "train"))
             if intrinsic is not None:
@@ -113,11 +114,11 @@ class TimingCallback(BaseCallback):
             yield
 
     @property
-    def seconds(self) -> Seconds:
-        """Where the time went, between two rollouts; `other` is known once the training has ended."""
+    def seconds(self) -> TimeBreakdown:
+        """The times so far, between two rollouts; `other` is complete once the training has ended."""
         environment = self._environment.seconds - self._environment_before
         rollouts, bonus, update = self._rollouts.seconds, self._bonus.seconds, self._update.seconds
-        return Seconds(
+        return TimeBreakdown(
             environment=environment,
             acting=rollouts - environment - bonus,
             bonus=bonus,

@@ -113,7 +113,7 @@ def mark_pruned(directory: RunDirectory) -> None:
     status = directory.read_status()
     if status is None or status.state == "finished":
         return
-    with suppress(OSError, ValueError), directory.locked(patience=None):
+    with suppress(OSError, ValueError), directory.locked(takeover_after=None):
         directory.finish(replace(status, state="interrupted", error=PRUNED_MESSAGE))
 
 

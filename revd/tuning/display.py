@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from revd.suites.display import SECONDS_BETWEEN_LINES, duration, number
+from revd.runs.display import SECONDS_BETWEEN_LINES, duration, number
 from revd.tuning.config import TuneConfig
 from revd.tuning.parameters import SearchSpace
 from revd.tuning.records import TrialRecord, all_scores_equal, best_trials, rank, sort_trials

@@ -10,7 +10,6 @@ from revd.runs.termination import interrupt_on_termination
 from revd.storage.atomic import is_full_disk
 from revd.suites.backends.interface import Backend
 from revd.suites.backends.local import WORKER, LocalBackend
-from revd.suites.scheduler import refuse_another_run
 from revd.tuning.config import TuneConfig
 from revd.tuning.directory import SearchDirectory, name_file_in_errors
 from revd.tuning.journal import Journal, JournalTrial
@@ -77,7 +76,7 @@ def tune(
 
 def local_backend() -> Backend:
     """Processes of this machine, which wait for runs that workers of a killed driver still hold."""
-    return LocalBackend((*WORKER, "--patience", str(LEASE_WAIT_SECONDS)))
+    return LocalBackend((*WORKER, "--wait", str(LEASE_WAIT_SECONDS)))
 
 
 def _run(search: _Search, watch: Watch, interval: float) -> list[TrialRecord]:
@@ -142,8 +141,6 @@ class _Search:
     def _open_trial(self, entry: JournalTrial) -> RunningTrial:
         training = with_values(self._config.training, self._config.space, entry.values)
         runs = self._directory.runs(entry.number, training, self._config.seeds)
-        for run in runs:
-            refuse_another_run(run)
         return RunningTrial(entry, runs, self._config, self._backend)
 
     def _count_failures(self, trial: RunningTrial) -> None:

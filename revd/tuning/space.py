@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from revd.runs.config import Parameters
+from revd.runs.parameters import Parameters
 
 if TYPE_CHECKING:
     from optuna.trial import Trial

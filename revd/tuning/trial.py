@@ -8,7 +8,7 @@ from revd.episodes import PARTS
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
 from revd.suites.backends.interface import Backend
-from revd.suites.scheduler import WatchedRun
+from revd.suites.scheduler import ScheduledRun
 from revd.tuning.config import TuneConfig
 from revd.tuning.directory import mark_pruned
 from revd.tuning.journal import Journal, JournalTrial
@@ -33,7 +33,7 @@ class RunningTrial:
         self, entry: JournalTrial, trainings: Sequence[TrainConfig], config: TuneConfig, backend: Backend
     ) -> None:
         self.entry = entry
-        self.runs = [WatchedRun(training, backend, config.retries) for training in trainings]
+        self.runs = [ScheduledRun(training, backend, config.retries) for training in trainings]
         self.error: str | None = None
         self._directories = [RunDirectory(training.directory) for training in trainings]
         self._config = config
@@ -79,7 +79,7 @@ class RunningTrial:
             run.stop()
 
     def _read_statuses(self) -> list[Status]:
-        statuses = [run.look().status for run in self.runs]
+        statuses = [run.progress().status for run in self.runs]
         self._steps = sum(status.steps for status in statuses)
         return statuses
 

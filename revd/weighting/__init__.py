@@ -1,1 +1,1 @@
-"""How a bonus is scaled and weighed against the task's reward, without any framework."""
+"""The weight of a bonus beside the task's reward, independent of any framework."""

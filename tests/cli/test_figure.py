@@ -99,7 +99,7 @@ def test_a_report_is_a_page_of_markdown(name, capsys, tmp_path):
     write_run(Path("runs/a"))
     assert exit_code(["report", "runs", "--output", name]) == 2
     said = capsys.readouterr().err
-    assert said == f"revd: output {name!r} must end in .md or .markdown: reports are pages of Markdown\n"
+    assert said == f"revd: output {name!r} must end in .md or .markdown: reports are Markdown pages\n"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 

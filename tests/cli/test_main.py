@@ -41,11 +41,10 @@ def trained(monkeypatch):
     """Configs that would have been trained."""
     configs = []
 
-    def train(config, report=None, trust=False):
+    def train(run, config, report=None, trust=False):
         configs.append(config)
-        return config.directory
 
-    monkeypatch.setattr("revd.runs.train.train", train)
+    monkeypatch.setattr("revd.runs.train.train_in", train)
     return configs
 
 
@@ -207,7 +206,7 @@ def test_the_same_command_finds_a_finished_run(capsys):
     cli.main(["train", *SHORT, "--output", "here"])
     before = Path("here/episodes.csv").read_text()
     cli.main(["train", *SHORT, "--output", "here"])
-    assert "here is finished already; more --steps would go on with it" in capsys.readouterr().out
+    assert "here is finished already; more --steps would resume it" in capsys.readouterr().out
     assert Path("here/episodes.csv").read_text() == before
 
 
@@ -266,10 +265,10 @@ def test_pretraining_leaves_the_tasks_reward_out(trained, capsys):
 
 
 def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
-    def interrupt(config, report=None, trust=False):
+    def interrupt(run, config, report=None, trust=False):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("revd.runs.train.train", interrupt)
+    monkeypatch.setattr("revd.runs.train.train_in", interrupt)
     assert exit_code(["train", *SHORT]) == 130
     assert capsys.readouterr().err == "revd: stopped\n"
 
@@ -277,13 +276,13 @@ def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
 def test_termination_is_an_interrupt(monkeypatch, capsys):
     before = signal.getsignal(signal.SIGTERM)
 
-    def terminate(config, report=None, trust=False):
+    def terminate(run, config, report=None, trust=False):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
 
     # If nobody listens, this process need not die of it.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
-    monkeypatch.setattr("revd.runs.train.train", terminate)
+    monkeypatch.setattr("revd.runs.train.train_in", terminate)
     try:
         assert exit_code(["train", *SHORT]) == 130
     finally:
@@ -292,19 +291,18 @@ def test_termination_is_an_interrupt(monkeypatch, capsys):
 
 
 def test_warnings_are_lines_of_ours(monkeypatch, capsys):
-    def warn(config, report=None, trust=False):
+    def warn(run, config, report=None, trust=False):
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.warn("a checkpoint cannot be used", stacklevel=1)
             warnings.warn("too old", DeprecationWarning, stacklevel=1)
-        return config.directory
 
     before = warnings.formatwarning
     # Undoes what pytest does to catch them.
     monkeypatch.setattr(
         "warnings._showwarnmsg_impl", lambda said: print(warnings._formatwarnmsg(said), file=sys.stderr)
     )
-    monkeypatch.setattr("revd.runs.train.train", warn)
+    monkeypatch.setattr("revd.runs.train.train_in", warn)
     cli.main(["train", *SHORT, "--no-progress"])
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "revd: a checkpoint cannot be used"
@@ -313,10 +311,10 @@ def test_warnings_are_lines_of_ours(monkeypatch, capsys):
 
 
 def test_other_errors_keep_their_traceback(monkeypatch):
-    def fail(config, report=None, trust=False):
+    def fail(run, config, report=None, trust=False):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("revd.runs.train.train", fail)
+    monkeypatch.setattr("revd.runs.train.train_in", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main(["train", *SHORT])
 
@@ -328,28 +326,33 @@ def test_rewards_are_listed_with_their_defaults(capsys):
         assert words in text
 
 
-def fake_launch(*, failing=()):
+def fake_train_all(*, failing=()):
     """Runs that end at once: PPO never gets there, PPO+REVD does."""
 
-    def launch(configs, *, jobs, watch):
+    def train_all(configs, *, jobs, watch):
         runs = []
         for config in configs:
             failed = config.seed in failing
             directory = RunDirectory(config.directory)
             directory.start(config, resolved={"method": config.method}, steps=0)
-            rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},1,0" for index in range(1, 151)]
+            rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},10,0" for index in range(1, 151)]
             directory.episodes.write_text("\n".join(["steps,return,length,env", *rows]) + "\n")
-            status = Status(state="failed" if failed else "finished", error="ValueError: no" if failed else None)
+            status = Status(
+                state="failed" if failed else "finished",
+                steps=config.steps,
+                total_steps=config.steps,
+                error="ValueError: no" if failed else None,
+            )
             directory.finish(status)
-            runs.append(scheduler.Run(config=config, status=status))
+            runs.append(scheduler.RunProgress(config=config, status=status))
         watch(runs)
         return runs
 
-    return launch
+    return train_all
 
 
 def test_demo_shows_a_table_and_draws_a_curve(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch())
+    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all())
     cli.main(["demo", "--seeds", "2", "--steps", "20000"])
     text = capsys.readouterr().out
     assert "4 runs on MountainCar-v0, 20,000 steps each" in text
@@ -361,7 +364,7 @@ def test_demo_shows_a_table_and_draws_a_curve(monkeypatch, capsys):
 
 
 def test_demo_reports_failed_runs_and_shows_the_others(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch(failing={2}))
+    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(failing={2}))
     assert exit_code(["demo", "--seeds", "2", "--output", "mine"]) == 1
     text = capsys.readouterr().out
     assert "failed: mine/ppo-none-seed2: ValueError: no (see its log.txt)" in text
@@ -370,7 +373,7 @@ def test_demo_reports_failed_runs_and_shows_the_others(monkeypatch, capsys):
 
 
 def test_demo_in_which_all_fail_draws_nothing(monkeypatch):
-    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch(failing={1}))
+    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(failing={1}))
     assert exit_code(["demo", "--seeds", "1"]) == 1
     assert not list(Path("runs").rglob("*.png"))
 

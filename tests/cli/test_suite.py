@@ -3,7 +3,8 @@ import pytest
 from revd import cli
 from revd.cli.suite import parse_shard
 from revd.runs.directory import Status
-from revd.suites.scheduler import Run
+from revd.suites.scheduler import RunProgress
+from tests.support.bullet import needs_pybullet
 
 
 @pytest.fixture(autouse=True)
@@ -13,18 +14,18 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def fake_launch(seen, *, failing=()):
-    def launch(configs, *, jobs, watch, retries, backend):
+def fake_train_all(seen, *, failing=()):
+    def train_all(configs, *, jobs, watch, retries, backend):
         seen.append((configs, jobs, retries, backend))
         states = [("failed", "ValueError: no") if config.seed in failing else ("finished", None) for config in configs]
         runs = [
-            Run(config=config, status=Status(state=state, error=error))
+            RunProgress(config=config, status=Status(state=state, error=error))
             for config, (state, error) in zip(configs, states, strict=True)
         ]
         watch(runs)
         return runs
 
-    return launch
+    return train_all
 
 
 def test_without_a_name_the_suites_are_listed(capsys):
@@ -59,7 +60,7 @@ def test_a_dry_run_refuses_what_would_be_refused(flags, message, capsys):
 
 def test_flags_reach_the_launcher(monkeypatch, capsys):
     seen = []
-    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch(seen))
+    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(seen))
     cli.main(["suite", "smoke", "--steps", "9", "--jobs", "3", "--retries", "2", "--shard", "2/8", "--output", "x"])
     ((configs, jobs, retries, _),) = seen
     assert (len(configs), jobs, retries) == (3, 3, 2)
@@ -86,7 +87,7 @@ class FakeCluster:
 def test_a_suite_on_a_ray_cluster(monkeypatch, capsys):
     pytest.importorskip("ray", reason="Ray has no release for this version of Python")
     seen = []
-    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch(seen))
+    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(seen))
     monkeypatch.setattr("revd.suites.backends.ray.RayBackend", FakeCluster)
     flags = ["--launcher", "ray", "--address", "head:6379", "--cpus-per-run", "2", "--gpus-per-run", "0.25", "--fetch"]
     cli.main(["suite", "smoke", "--seeds", "0", *flags])
@@ -98,7 +99,7 @@ def test_a_suite_on_a_ray_cluster(monkeypatch, capsys):
 
 
 def test_ray_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.backends.find_spec", lambda name: None)
+    monkeypatch.setattr("revd.suites.backends.config.find_spec", lambda name: None)
     with pytest.raises(SystemExit) as error:
         cli.main(["suite", "smoke", "--launcher", "ray"])
     assert error.value.code == 2
@@ -111,7 +112,7 @@ def test_a_shard_without_runs_is_done_at_once(capsys):
 
 
 def test_failures_are_named_and_change_the_exit_code(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.scheduler.launch", fake_launch([], failing={1}))
+    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all([], failing={1}))
     with pytest.raises(SystemExit) as error:
         cli.main(["suite", "smoke", "--methods", "ppo"])
     assert error.value.code == 1
@@ -119,11 +120,12 @@ def test_failures_are_named_and_change_the_exit_code(monkeypatch, capsys):
 
 
 def test_a_run_that_somebody_else_interrupted_is_named_too(monkeypatch, capsys):
-    def launch(configs, **options):
+    def train_all(configs, **options):
         states = ["interrupted", *["finished"] * (len(configs) - 1)]
-        return [Run(config=config, status=Status(state=state)) for config, state in zip(configs, states, strict=True)]
+        statuses = [Status(state=state) for state in states]
+        return [RunProgress(config=config, status=status) for config, status in zip(configs, statuses, strict=True)]
 
-    monkeypatch.setattr("revd.suites.scheduler.launch", launch)
+    monkeypatch.setattr("revd.suites.scheduler.train_all", train_all)
     with pytest.raises(SystemExit) as error:
         cli.main(["suite", "smoke", "--methods", "ppo"])
     assert error.value.code == 1
@@ -140,12 +142,9 @@ def test_wrong_shards(text):
 
 
 def test_tasks_are_listed_with_their_spaces(capsys, monkeypatch):
-    monkeypatch.setattr("revd.cli.tasks.installed", lambda task: task.extra != "minigrid")
+    monkeypatch.setattr("revd.cli.tasks.installed", lambda task: task.extra not in ("minigrid", "bullet"))
     cli.main(["tasks"])
     text = capsys.readouterr().out
-    (hopper,) = [line for line in text.splitlines() if "bullet/hopper" in line]
-    assert "Box(15,)" in hopper
-    assert "Box(3,)" in hopper
     (assault,) = [line for line in text.splitlines() if "atari/assault" in line]
     assert "Box(4, 84, 84)" in assault
     assert "Discrete(7)" in assault
@@ -156,3 +155,11 @@ def test_tasks_are_listed_with_their_spaces(capsys, monkeypatch):
     narrow = capsys.readouterr().out
     assert "Box(4, 84, 84)" in narrow, "spaces are whole, lines about tasks are left out"
     assert "Shoot" not in narrow
+
+
+@needs_pybullet
+def test_continuous_actions_are_listed_with_their_shape(capsys):
+    cli.main(["tasks"])
+    (hopper,) = [line for line in capsys.readouterr().out.splitlines() if "bullet/hopper" in line]
+    assert "Box(15,)" in hopper
+    assert "Box(3,)" in hopper

@@ -102,7 +102,7 @@ def test_a_search_that_breaks_off_shows_how_far_it_was(capsys, backend):
     text = capsys.readouterr()
     assert text.err.startswith("revd: 5 consecutive trials failed, the last one: environment 0 broke;")
     assert text.out.count("│ failed: environment 0 broke") == 9
-    assert "9 trials failed (see here/trials/*/*/log.txt); the same command goes on with them" in text.out
+    assert "9 trials failed (see here/trials/*/*/log.txt); the same command resumes them" in text.out
 
 
 def test_a_full_disk_is_no_wrong_use(capsys, backend, monkeypatch):
@@ -124,7 +124,7 @@ def test_some_failures_are_part_of_a_search(capsys, backend):
     cli.main([*CART_POLE, "--trials", "2", "--jobs", "4", "--retries", "0", "--search", "weight=0.09,0.2"])
     text = capsys.readouterr().out
     assert "failed: environment 0 broke" in text
-    assert "1 trial failed (see runs/CartPole-v1/tune-ppo-revd/trials/*/*/log.txt); the same command goes on" in text
+    assert "1 trial failed (see runs/CartPole-v1/tune-ppo-revd/trials/*/*/log.txt); the same command resumes" in text
 
 
 def test_of_several_seeds_the_best_command_has_the_first(capsys, backend):

@@ -94,7 +94,7 @@ def test_a_model_alone_says_what_it_does_without(capsys):
     cli.main(["watch", "run/model.zip", "--trust", "--task", "CartPole-v1", "--steps", "2", "--output", "w.gif"])
     said = " ".join(capsys.readouterr().out.split())
     assert "watch the run: revd watch run" in said
-    assert "no bonus, of which a model.zip holds nothing" in said
+    assert "no bonus, which a model.zip does not contain" in said
 
 
 def test_a_run_without_a_checkpoint(capsys):

@@ -83,6 +83,7 @@ def test_malformed_ids_are_unknown_tasks(name):
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr("revd.envs.tasks.find_spec", lambda package: None)
+    monkeypatch.setattr("revd.envs.tasks.sys", SimpleNamespace(version_info=(3, 11)))
     task = find_task("bullet/hopper")
     assert not installed(task)
     with pytest.raises(

@@ -126,5 +126,5 @@ class Replays:
 def capturing(model: Any) -> Replays:
     """Let a model on the CPU do everything that it would do on a GPU, but for the capture itself."""
     model._recorder = Replays()
-    model._begin()
+    model._bind_policy()
     return model._recorder  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from stable_baselines3.common.buffers import RolloutBuffer
 
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.sb3 import FastA2C, FastPPO
-from revd.training.snapshot import Moment, restore_snapshot, take_snapshot
+from revd.training.snapshot import PreRolloutState, restore_snapshot, take_snapshot
 from tests.fast.support import CONTINUOUS, FRAMES, VECTOR, build, capturing, noise, parameters
 
 PAIRS = [(PPO, FastPPO), (FastPPO, PPO), (A2C, FastA2C), (FastA2C, A2C), (FastPPO, FastPPO)]
@@ -92,7 +92,7 @@ def test_checkpoints_go_on_in_either(replayed: bool) -> None:
     if replayed:
         capturing(model)
     model.learn(2 * 48)
-    tensors, values = take_snapshot(model, None, Moment.now(model))
+    tensors, values = take_snapshot(model, None, PreRolloutState.of_model(model, {}), sessions=0)
     save({name: tensor.clone() for name, tensor in tensors.items()})
     for kind in (PPO, FastPPO):
         other = build(kind, noise(FRAMES), seed=9, **small(PPO))
@@ -149,7 +149,7 @@ def test_a_cpu_is_mentioned_to_those_who_listen(capsys: pytest.CaptureFixture[st
 
 DICT = spaces.Dict({"camera": FRAMES, "place": VECTOR})
 OBSTACLES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "gSDE replaces its noise": (VECTOR, CONTINUOUS, {"use_sde": True, "sde_sample_freq": 4}),
+    "gSDE resamples its noise": (VECTOR, CONTINUOUS, {"use_sde": True, "sde_sample_freq": 4}),
     "observations are dictionaries": (DICT, CONTINUOUS, {}),
     "SGD cannot be captured": (VECTOR, CONTINUOUS, {"policy_kwargs": {"optimizer_class": torch.optim.SGD}}),
 }
@@ -164,17 +164,17 @@ def test_what_cannot_be_captured_is_named_and_learns_all_the_same(reason: str, m
     model.learn(48)
     assert not torch.equal(parameters(model), before)
     monkeypatch.setattr(model, "device", torch.device("cuda"))
-    obstacle = model._obstacle()
+    obstacle = model._capture_obstacle()
     assert obstacle is not None
     assert reason in obstacle
     with pytest.warns(UserWarning, match=reason):
-        model._say(obstacle)
+        model._notify(obstacle)
 
 
 def test_nothing_stands_in_the_way_of_plain_policies_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(FastA2C, noise())
     monkeypatch.setattr(model, "device", torch.device("cuda"))
-    assert model._obstacle() is None
+    assert model._capture_obstacle() is None
 
 
 @pytest.mark.parametrize("tf32", [None, True, False])
@@ -185,7 +185,7 @@ def test_tf32_lasts_as_long_as_the_work(tf32: bool | None) -> None:
     seen = []
     before = settings()
     model = build(FastPPO, noise(), tf32=tf32, **small(PPO))
-    model._update._steps._function = lambda rows: seen.append(settings())  # type: ignore[assignment]
+    model._update._graphed_step._function = lambda rows: seen.append(settings())  # type: ignore[assignment]
     model._update.statistics = lambda: np.zeros((1, 6))  # type: ignore[method-assign]
     model.learn(48, callback=lambda *_: seen.append(settings()) or True)
     assert len(seen) == 16 + 4

@@ -187,6 +187,6 @@ def test_advantages_on_a_device_are_sb3s() -> None:
     last_values = torch.arange(6.0).reshape(3, 2)[:, :1]
     dones = np.array([True, False, False])
     theirs.compute_returns_and_advantage(last_values, dones)
-    buffer._find_on_device(last_values.flatten(), np.concatenate([buffer.episode_starts[1:], dones[None]]))
+    buffer._compute_on_gpu(last_values.flatten(), np.concatenate([buffer.episode_starts[1:], dones[None]]))
     for name in ("advantages", "returns"):
         np.testing.assert_allclose(getattr(buffer, name), getattr(theirs, name), rtol=1e-5, atol=1e-6)

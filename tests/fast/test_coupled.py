@@ -10,7 +10,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from revd.fast.actor_critic import Branches
+from revd.fast.actor_critic import FastActorCritic
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.overlapped_rollouts import GroupActor
 from revd.sb3 import FastPPO
@@ -65,18 +65,18 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], list[to
     model, env = beginner(FastPPO)
     if DEVICE == "cpu":
         model._recorder = Replays()
-        model._begin()
-        networks = Branches(model.policy)
-        networks._discrete = True
-        model._acting.networks = model._update._networks = networks
+        model._bind_policy()
+        actor_critic = FastActorCritic(model.policy)
+        actor_critic._discrete = True
+        model._policy_step.actor_critic = model._update._actor_critic = actor_critic
     noise: list[torch.Tensor] = []
-    begin = GroupActor.begin
+    start_rollout = GroupActor.start_rollout
 
     def noted(self: GroupActor) -> None:
-        begin(self)
+        start_rollout(self)
         noise.append(self._noise.clone())
 
-    monkeypatch.setattr(GroupActor, "begin", noted)
+    monkeypatch.setattr(GroupActor, "start_rollout", noted)
     seen = play(model, env)
     return seen, [torch.cat(noise[index : index + 2], dim=1) for index in range(0, len(noise), 2)]
 

@@ -14,7 +14,7 @@ import torch
 from stable_baselines3 import A2C, PPO
 
 from revd.fast.buffer import DeviceRolloutBuffer
-from revd.fast.cuda_graphs import CudaRecorder, without_garbage_collection
+from revd.fast.cuda_graphs import CudaGraphRecorder, without_garbage_collection
 from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
 from revd.training.atari_vec_env import AtariVecEnv
 from revd.training.policies import PaperCnnPolicy
@@ -82,7 +82,7 @@ def trained_together(
         for model in (reference, fast, rearranged):
             model._current_progress_remaining = 1 - order / 5
             update(model, order)
-    assert fast._update._steps._captured or fast._update._gradients._captured
+    assert fast._update._graphed_step._captured or fast._update._graphed_gradients._captured
     return reference, fast, rearranged, start
 
 
@@ -121,7 +121,7 @@ def _copied(options: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("space", [VECTOR, FRAMES], ids=["mlp", "cnn"])
 def test_files_load_without_a_gpu(kind: Any, space: Any, tmp_path: Path) -> None:
     model = build(kind, noise(space), device="cuda", **small(kind)).learn(6 * 48)
-    assert model._acting._answer._captured
+    assert model._policy_step._graphed_forward._captured
     model.save(tmp_path / "model")
     for reader in (kind, kind.__mro__[2]):
         loaded = reader.load(tmp_path / "model", env=noise(space), device="cpu")
@@ -133,15 +133,15 @@ def test_files_load_without_a_gpu(kind: Any, space: Any, tmp_path: Path) -> None
 def test_minibatches_are_captured_wherever_their_rows_begin() -> None:
     """48 steps in minibatches of 15: the address of the last one's rows is not divided by 16."""
     model = build(FastPPO, noise(FRAMES), device="cuda", batch_size=15, n_epochs=6).learn(48)
-    assert {tuple(rows[0]) for (rows,) in model._update._steps._captured} == {(15,), (3,)}
+    assert {tuple(rows[0]) for (rows,) in model._update._graphed_step._captured} == {(15,), (3,)}
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature:UserWarning")
 def test_nothing_waits_within_an_epoch() -> None:
     model = build(FastPPO, noise(FRAMES), device="cuda", batch_size=16, n_epochs=4).learn(2 * 48)
     rows = next(iter(model.rollout_buffer.minibatches(16)))
-    steps = model._update._steps
-    model._update._next.zero_()
+    steps = model._update._graphed_step
+    model._update._next_row.zero_()
     try:
         torch.cuda.set_sync_debug_mode("error")
         for _ in range(3):
@@ -157,7 +157,9 @@ def test_replays_draw_new_actions_with_the_policys_probabilities() -> None:
     observation = torch.zeros(3, 5, device="cuda")
     model.learn(48)
     with torch.no_grad():
-        drawn = torch.stack([model._acting._answer(observation)[0].clone() for _ in range(2_000)]).flatten()
+        drawn = torch.stack(
+            [model._policy_step._graphed_forward(observation)[0].clone() for _ in range(2_000)]
+        ).flatten()
         expected = model.policy.get_distribution(observation).distribution.probs[0]
     found = torch.bincount(drawn, minlength=3) / len(drawn)
     torch.testing.assert_close(found, expected, rtol=0, atol=0.03)
@@ -170,15 +172,15 @@ def test_replays_draw_new_actions_with_the_policys_probabilities() -> None:
 def test_streams_and_few_kernels_change_no_number(network: str, actions: Any) -> None:
     space, options = NETWORKS[network]
     model = build(FastPPO, noise(space, actions), device="cuda", batch_size=48, **_copied(options))
-    policy, networks = model.policy, model._acting.networks
-    assert networks is not policy
+    policy, actor_critic = model.policy, model._policy_step.actor_critic
+    assert actor_critic is not policy
     seen = torch.as_tensor(np.stack([space.sample() for _ in range(48)]), device="cuda")
     policy.set_training_mode(False)
     for _ in range(3):
         with torch.no_grad():
-            chosen, values, log_probs = networks.forward(seen)
+            chosen, values, log_probs = actor_critic.forward(seen)
         expected = policy.evaluate_actions(seen, chosen)
-        found = networks.evaluate_actions(seen, chosen)
+        found = actor_critic.evaluate_actions(seen, chosen)
         for ours, theirs in zip((values, log_probs, *found), (*expected[:2], *expected), strict=True):
             torch.testing.assert_close(ours.flatten(), theirs.flatten(), rtol=1e-5, atol=1e-5)
     gradients = []
@@ -195,7 +197,7 @@ def test_overlapped_rollouts_are_replayed_and_intact(actions: Any) -> None:
     model.train = lambda: None  # type: ignore[method-assign]
     keeper = Keeper()
     model.learn(4 * 16 * N_ENVS, callback=keeper)
-    assert all(actor._work._captured for actor in model._overlapped._actors)
+    assert all(actor._graphed_act._captured for actor in model._overlapped._actors)
     executed = np.stack([step["rewards"] for step in keeper.seen]) - 1000 * np.arange(N_ENVS) - np.arange(64)[:, None]
     stored = np.concatenate([rollout["actions"] for rollout in keeper.rollouts])
     stored = stored.clip(-1, 1) if actions is CONTINUOUS else stored
@@ -225,11 +227,11 @@ def test_overlapped_frames_are_stored_as_they_were_shown() -> None:
 def test_actions_are_waited_for_on_a_busy_gpu() -> None:
     model = build(FastPPO, Clocks(), device="cuda", batch_size=40, n_epochs=1).learn(3 * 16 * N_ENVS)
     for envs, actor in zip((slice(0, 2), slice(2, N_ENVS)), model._overlapped._actors, strict=True):
-        actor.begin()
+        actor.start_rollout()
         for step in range(8):
             torch.cuda._sleep(20_000_000)
             seen = np.full((envs.stop - envs.start, 3), step, np.float32)
-            actor.see(seen)
+            actor.start(seen)
             actions = actor.actions()
             np.testing.assert_array_equal(model.rollout_buffer.actions[step, envs].flatten().cpu(), actions)
             np.testing.assert_array_equal(model.rollout_buffer.observations[step, envs].cpu(), seen)
@@ -241,15 +243,15 @@ def test_each_group_draws_new_actions_with_the_policys_probabilities() -> None:
     model.learn(2_500)
     drawn = []
     for envs, actor in zip((slice(0, 2), slice(2, N_ENVS)), model._overlapped._actors, strict=True):
-        actor.begin()
+        actor.start_rollout()
         seen = np.zeros((envs.stop - envs.start, 3), np.float32)
-        drawn.append(np.stack([(actor.see(seen), actor.actions())[1] for _ in range(500)]))
+        drawn.append(np.stack([(actor.start(seen), actor.actions())[1] for _ in range(500)]))
         with torch.no_grad():
             expected = model.policy.get_distribution(torch.zeros(1, 3, device="cuda")).distribution.probs[0]
         found = np.bincount(drawn[-1].flatten(), minlength=3) / drawn[-1].size
         np.testing.assert_allclose(found, expected.cpu(), atol=0.07)
         before = actor._noise.clone()
-        actor.begin()
+        actor.start_rollout()
         assert (actor._noise != before).float().mean() > 0.99, "each rollout has noise of its own"
     assert (drawn[0][:, 0] != drawn[1][:, 0]).any()
 
@@ -277,7 +279,7 @@ def test_a_training_uses_our_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_garbage_of_earlier_models_does_not_end_a_capture() -> None:
-    recorder = CudaRecorder(torch.device("cuda"))
+    recorder = CudaGraphRecorder(torch.device("cuda"))
 
     def work() -> torch.Tensor:
         kept = [[] for _ in range(10_000)]  # so many that Python looks for garbage meanwhile

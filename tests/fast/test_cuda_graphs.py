@@ -11,24 +11,30 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Distribution
 
-from revd.fast.cuda_graphs import WARM_UPS, Replayable, addresses, unvalidated_distributions, without_garbage_collection
+from revd.fast.cuda_graphs import (
+    WARM_UPS,
+    GraphedFunction,
+    addresses,
+    unvalidated_distributions,
+    without_garbage_collection,
+)
 from tests.fast.support import Replays
 
 
-def summing(recorder: Any, seen: list[Tensor], fingerprint: Callable[[], Any] = lambda: 0) -> Replayable[Any]:
+def summing(recorder: Any, seen: list[Tensor], fingerprint: Callable[[], Any] = lambda: 0) -> GraphedFunction[Any]:
     """Appends its input to `seen`, and returns the sum of it as a tuple."""
 
     def function(numbers: Tensor) -> tuple[Tensor]:
         seen.append(numbers)
         return (numbers.sum(),)
 
-    return Replayable("summing", function, recorder, fingerprint)
+    return GraphedFunction("summing", function, recorder, fingerprint)
 
 
 def test_without_a_recorder_it_is_the_function_itself() -> None:
     seen: list[Tensor] = []
     work, numbers = summing(None, seen), torch.ones(3)
-    work.renew()
+    work.drop_stale_captures()
     assert work(numbers)[0] == 3
     assert seen[0] is numbers
 
@@ -69,11 +75,11 @@ def test_a_changed_fingerprint_means_warming_up_and_a_new_capture() -> None:
     work = summing(recorder, [], lambda: version[0])
     for _ in range(WARM_UPS + 1):
         work(torch.ones(2))
-    work.renew()
+    work.drop_stale_captures()
     work(torch.ones(2))
     assert recorder.log.count("capture") == 1
     version[0] = 1
-    work.renew()
+    work.drop_stale_captures()
     for _ in range(WARM_UPS + 1):
         work(torch.ones(2))
     assert recorder.log.count("capture") == 2

@@ -12,9 +12,9 @@ from gymnasium import spaces
 pytest.importorskip("triton", reason="Triton is not made for this system")
 
 from revd.fast import discrete_ppo
-from revd.fast.actor_critic import Choices
+from revd.fast.actor_critic import FastCategorical
 from revd.fast.buffer import DeviceRolloutBuffer
-from revd.fast.losses import Evaluation, PPOObjective
+from revd.fast.losses import ActionEvaluation, PPOObjective
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 STEPS, ENVS = 100, 3
@@ -26,7 +26,7 @@ def filled(n_actions: int) -> tuple[DeviceRolloutBuffer, Any]:
     buffer = DeviceRolloutBuffer(STEPS, space, spaces.Discrete(n_actions), device=DEVICE, n_envs=ENVS)
     torch.manual_seed(0)
     logits = 2 * torch.randn(STEPS * ENVS, n_actions, device=DEVICE)
-    choices = Choices(logits)
+    choices = FastCategorical(logits)
     actions = choices.get_actions()
     buffer.stored.actions.copy_(actions.reshape(buffer.stored.actions.shape))
     buffer.stored.log_probs.copy_(choices.log_prob(actions).reshape(STEPS, ENVS))
@@ -40,8 +40,8 @@ def by_autograd(
     logits: Any, values: Any, rows: Any, buffer: DeviceRolloutBuffer, objective: PPOObjective, coefficients: Any
 ) -> tuple[Any, Any, Any]:
     samples = buffer.samples(rows)
-    choices = Choices(logits)
-    evaluation = Evaluation(values.flatten(), choices.log_prob(samples.actions.flatten()), choices.entropy())
+    choices = FastCategorical(logits)
+    evaluation = ActionEvaluation(values.flatten(), choices.log_prob(samples.actions.flatten()), choices.entropy())
     loss, statistics = objective(evaluation, samples, coefficients)
     return *torch.autograd.grad(loss, (logits, values)), statistics
 
@@ -57,7 +57,7 @@ def test_it_is_what_autograd_finds(normalize: bool, clip_values: bool, n: int, n
     values = torch.randn(n, 1, device=DEVICE).requires_grad_()
     objective = PPOObjective(normalize, clip_values)
     coefficients = torch.tensor([0.8, 1.2, 0.2, 0.5, 0.01, 0.7], device=DEVICE)
-    found = discrete_ppo.gradients(logits, values, rows, buffer, objective, coefficients)
+    found = discrete_ppo.loss_gradients(logits, values, rows, buffer, objective, coefficients)
     expected = by_autograd(logits, values, rows, buffer, objective, coefficients)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.shape == theirs.shape
@@ -72,7 +72,7 @@ def test_impossible_actions_move_nothing() -> None:
     values = torch.zeros(8, 1, device=DEVICE, requires_grad=True)
     objective = PPOObjective(normalize_advantage=True, clip_values=False)
     coefficients = torch.tensor([0.8, 1.2, 0.2, 0.5, 0.01, 0.7], device=DEVICE)
-    found = discrete_ppo.gradients(logits, values, rows, buffer, objective, coefficients)
+    found = discrete_ppo.loss_gradients(logits, values, rows, buffer, objective, coefficients)
     assert (found.logits[:, 2] == 0).all()
     assert all(part.isfinite().all() for part in found)
     torch.testing.assert_close(found.logits, by_autograd(logits, values, rows, buffer, objective, coefficients)[0])
@@ -88,7 +88,7 @@ def test_an_action_may_have_become_all_but_impossible() -> None:
     values = torch.zeros(8, 1, device=DEVICE, requires_grad=True)
     objective = PPOObjective(normalize_advantage=False, clip_values=False)
     coefficients = torch.tensor([0.8, 1.2, 0.2, 0.5, 0.01, 0.7], device=DEVICE)
-    found = discrete_ppo.gradients(logits, values, rows, buffer, objective, coefficients)
+    found = discrete_ppo.loss_gradients(logits, values, rows, buffer, objective, coefficients)
     for ours, theirs in zip(found, by_autograd(logits, values, rows, buffer, objective, coefficients), strict=True):
         torch.testing.assert_close(ours, theirs)
 
@@ -99,7 +99,7 @@ def test_a_number_that_is_none_is_reported() -> None:
     logits, values = then[rows], torch.full((8, 1), torch.nan, device=DEVICE)
     objective = PPOObjective(normalize_advantage=True, clip_values=False)
     coefficients = torch.tensor([0.8, 1.2, 0.2, 0.5, 0.01, 0.7], device=DEVICE)
-    found = discrete_ppo.gradients(logits, values, rows, buffer, objective, coefficients)
+    found = discrete_ppo.loss_gradients(logits, values, rows, buffer, objective, coefficients)
     assert found.statistics.isnan().tolist() == [False, False, True, False, False, True]
     assert found.values.isnan().all()
 

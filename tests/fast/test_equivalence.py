@@ -11,7 +11,7 @@ from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from torch import Tensor
 
-from revd.fast.actor_critic import Branches
+from revd.fast.actor_critic import FastActorCritic
 from revd.fast.losses import PPOObjective
 from revd.sb3 import FastA2C, FastPPO
 from revd.training.policies import PaperCnnPolicy
@@ -144,8 +144,8 @@ def test_so_are_steps_in_few_kernels(
     schedules = {"clip_range": lambda left: 0.02 * left, "learning_rate": lambda left: 1e-3 * left}
     reference, fast, rearranged, start = triple("PPO", network, DISCRETE, **several, **schedules)
     capturing(fast)
-    fast._update._networks = networks = Branches(fast.policy)
-    networks._discrete = True
+    fast._update._actor_critic = actor_critic = FastActorCritic(fast.policy)
+    actor_critic._discrete = True
     for order in range(2):
         for model in (reference, rearranged, fast):
             model._current_progress_remaining = 1 - order / 2
@@ -167,8 +167,8 @@ def test_few_kernels_leave_a_frozen_half_alone(monkeypatch: pytest.MonkeyPatch, 
     network = next(name for name in NETWORKS if "mlp" in name)
     _, fast, rearranged, start = triple("PPO", network, DISCRETE, batch_size=20, n_epochs=1)
     capturing(fast)
-    fast._update._networks = networks = Branches(fast.policy)
-    networks._discrete = True
+    fast._update._actor_critic = actor_critic = FastActorCritic(fast.policy)
+    actor_critic._discrete = True
     head = {"policy": "action_net", "value": "value_net"}[frozen]
     for model in (fast, rearranged):
         for name, parameter in model.policy.named_parameters():

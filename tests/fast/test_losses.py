@@ -8,7 +8,7 @@ import torch
 from stable_baselines3.common.type_aliases import RolloutBufferSamples
 from stable_baselines3.common.utils import explained_variance as theirs
 
-from revd.fast.losses import Evaluation, PPOObjective, explained_variance
+from revd.fast.losses import ActionEvaluation, PPOObjective, explained_variance
 
 COEFFICIENTS = torch.tensor([0.8, 1.2, 0.2, 0.1, 0.5, 0.25])
 
@@ -20,13 +20,13 @@ def samples(n: int) -> RolloutBufferSamples:
 
 def test_without_a_formula_the_entropy_is_estimated_from_the_actions() -> None:
     log_prob = torch.tensor([-1.0, -3.0])
-    assert Evaluation(log_prob, log_prob, None).entropy_loss() == -2
-    assert Evaluation(log_prob, log_prob, torch.tensor([1.0, 2.0])).entropy_loss() == -1.5
+    assert ActionEvaluation(log_prob, log_prob, None).entropy_loss() == -2
+    assert ActionEvaluation(log_prob, log_prob, torch.tensor([1.0, 2.0])).entropy_loss() == -1.5
 
 
 def test_a_minibatch_of_one_is_not_normalized() -> None:
     then = samples(1)
-    now = Evaluation(then.old_values, then.old_log_prob, torch.zeros(1))
+    now = ActionEvaluation(then.old_values, then.old_log_prob, torch.zeros(1))
     loss, statistics = PPOObjective(True, clip_values=False)(now, then, COEFFICIENTS)
     reported = dict(zip(PPOObjective.statistics, statistics.tolist(), strict=True))
     # advantage 2, value 0, return 3

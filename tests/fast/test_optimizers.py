@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.optim import SGD, Adam, AdamW, NAdam, Optimizer, RMSprop
 
-from revd.fast.optimizers import CapturableForm, align_state, is_capturable, state_tensors, stepping_together
+from revd.fast.optimizers import CapturableMode, align_state, foreach_stepping, is_capturable, state_tensors
 
 CPU = torch.device("cpu")
 
@@ -32,9 +32,9 @@ def test_which_kinds_can_be_captured() -> None:
 def test_the_form_lasts_as_long_as_the_with(kind: type[Optimizer], fused: bool | None) -> None:
     optimizer = stepped(kind)
     before = str(optimizer.state_dict())
-    form = CapturableForm(optimizer, CPU)
+    form = CapturableMode(optimizer, CPU)
     group = optimizer.param_groups[0]
-    with suppress(ZeroDivisionError), form.applied():
+    with suppress(ZeroDivisionError), form.enabled():
         assert group["lr"] is form.rates[0]
         assert float(group["lr"]) == 0.5
         assert group["capturable"] is True
@@ -45,10 +45,10 @@ def test_the_form_lasts_as_long_as_the_with(kind: type[Optimizer], fused: bool |
 
 def test_rates_stay_in_place_and_follow_the_schedule() -> None:
     optimizer = stepped(Adam)
-    form = CapturableForm(optimizer, CPU)
+    form = CapturableMode(optimizer, CPU)
     rate = form.rates[0]
     optimizer.param_groups[0]["lr"] = 0.25
-    with form.applied():
+    with form.enabled():
         assert optimizer.param_groups[0]["lr"] is rate
         assert float(rate) == 0.25
 
@@ -56,7 +56,7 @@ def test_rates_stay_in_place_and_follow_the_schedule() -> None:
 @pytest.mark.parametrize("options", [{"foreach": True}, {"fused": False}, {"foreach": False}])
 def test_a_users_choice_of_kernels_is_kept(options: dict[str, bool]) -> None:
     optimizer = stepped(Adam, **options)
-    with CapturableForm(optimizer, CPU).applied():
+    with CapturableMode(optimizer, CPU).enabled():
         assert {name: optimizer.param_groups[0][name] for name in options} == options
 
 
@@ -87,7 +87,7 @@ def test_stepping_together_gives_the_same_numbers_and_leaves_no_trace(kind: type
             one.grad = torch.randn_like(one)
             other.grad = one.grad.clone()
         plain.step()
-        with suppress(ZeroDivisionError), stepping_together(together):
+        with suppress(ZeroDivisionError), foreach_stepping(together):
             assert together.param_groups[0]["foreach"] is True
             together.step()
             _ = 1 / 0
@@ -98,8 +98,8 @@ def test_stepping_together_gives_the_same_numbers_and_leaves_no_trace(kind: type
 
 def test_what_the_user_has_chosen_and_what_would_round_differently_is_left_alone() -> None:
     unlike = stepped(NAdam)
-    with stepping_together(unlike):
+    with foreach_stepping(unlike):
         assert unlike.param_groups[0]["foreach"] is None
     optimizer = stepped(Adam, foreach=False)
-    with stepping_together(optimizer):
+    with foreach_stepping(optimizer):
         assert optimizer.param_groups[0]["foreach"] is False

@@ -14,9 +14,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
-from revd.fast.env_groups import find_groups, joined
+from revd.fast.env_groups import as_grouped, concatenate_groups
 from revd.sb3 import FastA2C, FastPPO
-from revd.training.env_checks import CheckedVecEnv, EnvironmentFault
+from revd.training.checked_vec_env import CheckedVecEnv
+from revd.training.env_checks import EnvironmentFault
 from tests.fast.support import CONTINUOUS, DISCRETE, array, build, capturing
 
 N_ENVS, N_STEPS, LENGTH = 5, 16, 7
@@ -34,7 +35,7 @@ class Clocks(VecEnv):
         self.log: list[str] = []
         self._time = np.zeros(N_ENVS, int)
         self._sent: dict[int, Any] = {}
-        self._outcomes: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}
         self.fails_at = fails_at
         self.failure: BaseException = OSError("the clock has stopped")
 
@@ -63,12 +64,12 @@ class Clocks(VecEnv):
         for index in np.flatnonzero(dones):
             infos[index]["terminal_observation"] = shown[index] + 0.5
             infos[index]["episode"] = {"r": 1.0, "l": LENGTH, "t": 0.0}
-        self._outcomes[group] = rewards, dones, infos
+        self._results[group] = rewards, dones, infos
         return shown
 
-    def outcome(self, group: int) -> Any:
-        self.log.append(f"outcome {group}")
-        return self._outcomes.pop(group)
+    def step_results(self, group: int) -> Any:
+        self.log.append(f"step_results {group}")
+        return self._results.pop(group)
 
     def step_async(self, actions: Any) -> None:
         for group, part in enumerate(self.groups):
@@ -76,7 +77,7 @@ class Clocks(VecEnv):
 
     def step_wait(self) -> Any:
         observations = [self.receive(group) for group in range(2)]
-        return joined(observations, [self.outcome(group) for group in range(2)])
+        return concatenate_groups(observations, [self.step_results(group) for group in range(2)])
 
     def _shown(self, part: slice) -> Any:
         envs, time = np.arange(N_ENVS)[part], self._time[part]
@@ -223,8 +224,8 @@ def test_one_group_steps_while_the_other_is_served() -> None:
     env = Clocks()
     model = model_of(env=env)
     model.learn(N_STEPS * N_ENVS, callback=Keeper())
-    middle = ["receive 0", "outcome 0", "send 0", "receive 1", "outcome 1", "send 1", "callback"]
-    last = ["receive 0", "outcome 0", "receive 1", "outcome 1", "callback"]
+    middle = ["receive 0", "step_results 0", "send 0", "receive 1", "step_results 1", "send 1", "callback"]
+    last = ["receive 0", "step_results 0", "receive 1", "step_results 1", "callback"]
     assert env.log == ["send 0", "send 1", *middle * (N_STEPS - 1), *last]
 
 
@@ -259,12 +260,12 @@ def _assert_times(keeper: Keeper, *, first: int) -> None:
 
 
 def test_each_step_of_each_rollout_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU discrete actions are drawn with noise for a whole rollout; here Branches are told to do that, too."""
+    """On a GPU discrete actions are drawn with noise for a whole rollout; here FastActorCritic must do it too."""
     model = model_of(policy_kwargs={"share_features_extractor": False})
-    networks = model._acting.networks
-    networks._discrete = True
+    actor_critic = model._policy_step.actor_critic
+    actor_critic._discrete = True
     used: list[Any] = []
-    forward = networks.forward
+    forward = actor_critic.forward
 
     def logged(obs: Any, noise: Any) -> Any:
         answer = forward(obs, noise=noise)
@@ -274,7 +275,7 @@ def test_each_step_of_each_rollout_has_noise_of_its_own(monkeypatch: pytest.Monk
         used.extend(noise.tolist())
         return answer
 
-    monkeypatch.setattr(networks, "forward", logged)
+    monkeypatch.setattr(actor_critic, "forward", logged)
     model.learn(2 * N_STEPS * N_ENVS)
     assert len({tuple(row) for row in used}) == 2 * N_STEPS * N_ENVS
 
@@ -305,13 +306,13 @@ def test_the_policy_acts_in_evaluation_mode_and_from_its_parameters_as_they_are(
 
 def test_overlapping_can_be_turned_off_and_needs_an_environment_that_can() -> None:
     env = Clocks()
-    assert find_groups(env) is env
+    assert as_grouped(env) is env
     checked = CheckedVecEnv(env, "clocks")
-    assert find_groups(checked) is checked
+    assert as_grouped(checked) is checked
     assert checked.groups == env.groups
-    assert find_groups(VecNormalize(env)) is None, "it would be left out"
+    assert as_grouped(VecNormalize(env)) is None, "it would be left out"
     env.groups = env.groups[:1]
-    assert find_groups(CheckedVecEnv(env, "clocks")) is None
+    assert as_grouped(CheckedVecEnv(env, "clocks")) is None
     model = model_of(overlap=False)
     model.learn(N_STEPS * N_ENVS)
     assert model._overlapped is None
@@ -340,4 +341,4 @@ def test_files_do_not_hold_it(theirs: Any, ours: Any, tmp_path: Any) -> None:
 def test_a_plain_vector_has_no_groups() -> None:
     import gymnasium
 
-    assert find_groups(DummyVecEnv([lambda: gymnasium.make("CartPole-v1")])) is None
+    assert as_grouped(DummyVecEnv([lambda: gymnasium.make("CartPole-v1")])) is None

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
 
 
 class Strict(Replays):
-    """Work that waits cannot be captured; of distributions, CudaRecorder sees to it that they do not."""
+    """Work that waits cannot be captured; of distributions, CudaGraphRecorder sees to it that they do not."""
 
     def __init__(self, gpu: PretendGpu) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Strict(Replays):
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendGpu]:
     with PretendGpu().present() as found:
-        monkeypatch.setattr("revd.fast.algorithm.CudaRecorder", lambda device: Strict(found))
+        monkeypatch.setattr("revd.fast.algorithm.CudaGraphRecorder", lambda device: Strict(found))
         yield found
 
 
@@ -88,8 +88,8 @@ def test_trainings_keep_to_them(gpu: PretendGpu, case: str, method: str) -> None
         "cuda"
     }
     if isinstance(model, FastPPO | FastA2C) and "without graphs" not in case:
-        assert model._acting._answer._captured
-        assert model._update._steps._captured or model._update._gradients._captured
+        assert model._policy_step._graphed_forward._captured
+        assert model._update._graphed_step._captured or model._update._graphed_gradients._captured
 
 
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from revd import cli
 from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
 from tests.fuzz.support import fuzz, sometimes
 
 FLAGS = {
@@ -103,12 +104,12 @@ def run(words: list[str]) -> tuple[Any, str]:
     """Exit code and error output of a command from which nothing long follows."""
     errors = io.StringIO()
 
-    def no_training(config: TrainConfig, **_: Any) -> Path:
-        return config.directory
+    def no_training(run: RunDirectory, config: TrainConfig, **_: Any) -> None:
+        pass
 
     with (
-        patch("revd.runs.train.train", no_training),
-        patch("revd.suites.scheduler.launch", lambda *_, **__: []),
+        patch("revd.runs.train.train_in", no_training),
+        patch("revd.suites.scheduler.train_all", lambda *_, **__: []),
         patch("revd.analysis.writing.image_files.save_example", lambda *_: []),
         redirect_stdout(io.StringIO()),
         redirect_stderr(errors),

@@ -8,8 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from revd.runs.config import Parameters, TrainConfig
-from revd.suites.grids import SUITES, preset_config, suite_runs
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
+from revd.runs.presets import preset_config
+from revd.suites.grids import SUITES, suite_runs
 from tests.fuzz.support import JSON, JUNK, documented, fuzz, sometimes
 
 NAMES = [entry.name for entry in fields(TrainConfig)]

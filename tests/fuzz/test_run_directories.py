@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from revd import cli
 from revd.analysis.reading.runs import find_runs, load_run
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
 from revd.runs.lease import lease
+from revd.runs.parameters import Parameters
 from revd.runs.train import prepare, train
 from revd.storage.tensor_file import read_tensors, write_tensors
 from revd.training.session import Training
@@ -119,7 +120,7 @@ def test_any_lease(run: Path, text: str, free: bool) -> None:
     path = run / f".lease-77{'-free' if free else ''}"
     path.write_bytes(text.encode(errors="surrogatepass"))
     try:
-        with only(FileExistsError), lease(run, patience=None):
+        with only(FileExistsError), lease(run, takeover_after=None):
             assert free
     finally:
         for left in run.glob(".lease-*"):

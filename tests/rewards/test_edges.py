@@ -136,8 +136,8 @@ def test_a_bonus_that_float32_can_hardly_hold_is_not_divided_by_its_spread(mode:
     """The standard deviation of denormal numbers is 0 in float32."""
 
     class Tiny(type(make(mode))):  # type: ignore[misc]
-        def embedded_bonus(self, rollout: Rollout) -> torch.Tensor:
-            paid = super().embedded_bonus(rollout)
+        def bonus(self, rollout: Rollout) -> torch.Tensor:
+            paid = super().bonus(rollout)
             return torch.where(torch.arange(paid.numel()).reshape(paid.shape) == 3, 1e-45, 0.0)
 
     reward = Tiny(BOX, DISCRETE, 2, normalize="rms", embedding_size=4, **MODES[mode])
@@ -249,5 +249,5 @@ def test_actions_too_large_to_be_learnt_are_an_error() -> None:
 def test_the_mean_of_the_largest_squares_stays_finite() -> None:
     """In float32 their sum is infinite."""
     reward = make("ride", n_envs=64)
-    reward._follow_mean_square(torch.full((64, 1_000), 3e37).sqrt())  # type: ignore[operator]
+    reward._update_mean_square(torch.full((64, 1_000), 3e37).sqrt())  # type: ignore[operator]
     torch.testing.assert_close(reward.mean_square, torch.tensor(3e37))

@@ -51,7 +51,7 @@ def test_an_instance_must_fit(arguments: tuple[Any, Any, int], message: str) -> 
 
 
 def test_an_instance_takes_no_parameters() -> None:
-    with pytest.raises(ValueError, match=r"parameters \(k, eps\) belong into the REVD instance"):
+    with pytest.raises(ValueError, match=r"parameters \(k, eps\) cannot change the REVD instance"):
         make_reward(REVD(BOX, DISCRETE, 2), BOX, DISCRETE, n_envs=2, k=3, eps=0.1)
 
 

@@ -245,7 +245,7 @@ def test_metrics_of_episodes_count_what_could_not_be_paid() -> None:
     # The first episode (5 steps) has none before it; the second (2) and the third (3) have too few states.
     assert reward.metrics()["unpaid"] == 1
     reward.compute(rollout)
-    # The third goes on for 5 steps and is paid for those; the next two are too short.
+    # The third continues for 5 steps and is paid for those; the next two are too short.
     assert reward.metrics()["unpaid"] == 0.5
     assert all(np.isfinite(value) for value in reward.metrics().values())
 

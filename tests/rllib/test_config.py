@@ -122,7 +122,11 @@ def test_other_configs_are_refused(config: Any, error: type[Exception], message:
         ({"decay_per": "batch"}, "decay_per must be 'rollout' or 'step', got 'batch'"),
         ({"extrinsic_weight": "no"}, "extrinsic_weight must be a number of at least 0, got 'no'"),
         ({"normalize": "std"}, "normalize must be 'none' or 'rms', got 'std'"),
-        ({"reward": REVD(BOX, DISCRETE, 2), "k": 3}, r"parameters \(k\) belong into the REVD instance"),
+        (
+            {"reward": REVD(BOX, DISCRETE, 2), "normalize": "rms"},
+            r"parameters \(normalize\) cannot change the REVD instance that was given: pass them to make_reward",
+        ),
+        ({"reward": REVD(BOX, DISCRETE, 2), "k": 3}, r"parameters \(k\) cannot change the REVD instance"),
     ],
     ids=lambda value: "" if isinstance(value, str) else "-".join(value),
 )
@@ -152,7 +156,7 @@ def test_origins_are_noted_in_the_ids_of_episodes() -> None:
 
 
 def test_our_learner_needs_a_config_of_ours() -> None:
-    with pytest.raises(ValueError, match=r"was not told what to pay: make the config with revd\.rllib"):
+    with pytest.raises(ValueError, match=r"has no options for the reward: make the config with revd\.rllib"):
         IntrinsicRewardLearner(config=PPOConfig()).build()
 
 

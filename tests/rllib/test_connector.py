@@ -1,5 +1,6 @@
 """The connector pays what the reward itself pays for the same experience, batch after batch."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_a_broken_stream_ends_what_was_running() -> None:
     assert piece.reward.memory.previous_lengths.tolist() == [4, 4]
 
 
-def test_an_environment_that_pauses_goes_on() -> None:
+def test_an_environment_that_pauses_continues() -> None:
     envs, piece = environments(), connector(k=2, boundary="episode")
     piece(batch={}, episodes=[*envs[0].sample(4), *envs[1].sample(3)])
     piece(batch={}, episodes=envs[0].sample(2, ends=(1,)))
@@ -135,11 +136,32 @@ def test_without_any_reward_the_share_is_zero() -> None:
 
 def test_of_an_instance_a_copy_is_used() -> None:
     reward = REVD(BOX, DISCRETE, 2, k=2)
-    env, piece = Environment(1, 0, seed=1), connector(reward, normalize="rms")
+    env, piece = Environment(1, 0, seed=1), connector(reward)
     piece(batch={}, episodes=env.sample(5))
-    assert (piece.reward.config.k, piece.reward.config.normalize) == (2, "rms")
+    assert piece.reward.config.k == 2
     assert (int(piece.reward.calls), int(reward.calls)) == (1, 0)
-    assert reward.config.normalize == "none"
+
+
+def warnings_of(batches: int, **options: Any) -> list[str]:
+    """The warnings of a connector about batches of 15 steps."""
+    envs, piece = environments(), connector(k=2, **options)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for batch in range(batches):
+            piece(batch={}, episodes=sampled(envs, batch % 2))
+    return [str(entry.message) for entry in found if issubclass(entry.category, UserWarning)]
+
+
+def test_a_bonus_out_of_proportion_is_warned_about_as_with_sb3() -> None:
+    assert warnings_of(25) == []
+    # REVD pays nothing in the first batch, after which 20 more are long enough.
+    assert warnings_of(20, weight=1e-6) == []
+    (message,) = warnings_of(30, weight=1e-6)
+    assert "the bonus has been under 1% of the reward for 300 steps (20 rollouts)" in message
+    assert "RLlib's MeanStdFilter or normalize_observations=True" in message
+    (message,) = warnings_of(30, weight=1e6)
+    assert "drowns the task's reward" in message
+    assert warnings_of(30, weight=1e6, extrinsic_weight=0.0) == []
 
 
 def test_a_name_can_be_normalised() -> None:

@@ -1,4 +1,4 @@
-"""A connector's state goes on elsewhere, leads back, or is refused as a whole."""
+"""A connector's state can be restored elsewhere or in place, or is an error that changes nothing."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def types(value: Any) -> set[type]:
 
 
 @pytest.mark.parametrize(("name", "params"), METHODS, ids=lambda value: str(value))
-def test_a_restored_connector_goes_on_where_the_other_stopped(name: str, params: dict[str, Any]) -> None:
+def test_a_restored_connector_continues_as_the_original(name: str, params: dict[str, Any]) -> None:
     envs, piece = environments(), connector(name, **params)
     for batch in range(2):
         piece(batch={}, episodes=sampled(envs, batch))
@@ -40,7 +40,7 @@ def test_a_restored_connector_goes_on_where_the_other_stopped(name: str, params:
 
 
 @pytest.mark.parametrize("reward", ["revd", REVD(BOX, DISCRETE, 2, k=3, seed=3)], ids=["name", "instance"])
-def test_the_state_of_before_the_first_batch_leads_back_there(reward: Any) -> None:
+def test_the_state_before_the_first_batch_can_be_restored(reward: Any) -> None:
     piece = connector(reward)
     start = piece.get_state()
     assert start == {}

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from revd.rllib.episodes import Origin, check_last_observations, rewards_of, to_columns, to_rollout, with_rewards
+from revd.rllib.episodes import Origin, check_last_observations, read_rewards, replace_rewards, to_columns, to_rollout
 from tests.support.rllib import BOX, DISCRETE, Environment
 
 
@@ -53,7 +53,7 @@ def test_a_rollout_holds_what_each_environment_did_in_order() -> None:
     episodes = [episode for parts in batches[0] for episode in parts]
     # Learners in other processes get them sorted by length.
     columns = columns_of(sorted(episodes, key=len, reverse=True))
-    rollout, rewards = to_rollout(columns), rewards_of(columns)
+    rollout, rewards = to_rollout(columns), read_rewards(columns)
     assert to_rollout(columns, successors=False).next_observations is None
     check_last_observations(columns)
     assert rollout.lengths is not None
@@ -121,7 +121,7 @@ def test_no_part_is_rounded_to_the_type_of_another() -> None:
     whole[0].rewards.data = np.array([1, 2])
     fractions[0].rewards.data = np.array([0.25, 0.97])
     columns = to_columns([*whole, *fractions], n_runners=1, envs_per_runner=1)
-    assert rewards_of(columns)[:, 0].tolist() == [1, 2, 0.25, 0.97]
+    assert read_rewards(columns)[:, 0].tolist() == [1, 2, 0.25, 0.97]
 
 
 def lstm_parts(lookback: int) -> list[SingleAgentEpisode]:
@@ -146,7 +146,7 @@ def lstm_parts(lookback: int) -> list[SingleAgentEpisode]:
 @pytest.mark.parametrize("lookback", [1, 3])
 def test_the_states_of_an_lstm_are_kept(lookback: int) -> None:
     columns = to_columns(lstm_parts(lookback), n_runners=1, envs_per_runner=1)
-    _, changed = with_rewards(columns, np.arange(6, dtype=np.float32)[:, None])
+    _, changed = replace_rewards(columns, np.arange(6, dtype=np.float32)[:, None])
     changed.validate()
     states = changed.extra_model_outputs["state_out"]
     assert states.lookback == lookback
@@ -164,7 +164,7 @@ def test_changed_rewards_leave_the_episodes_themselves_alone() -> None:
     (episode,) = env.sample(2)
     episode.custom_data["mine"] = 7
     before = episode.get_rewards().tolist()
-    (changed,) = with_rewards([[episode]], np.array([[1.5], [2.5]], dtype=np.float32))
+    (changed,) = replace_rewards([[episode]], np.array([[1.5], [2.5]], dtype=np.float32))
     assert changed.get_rewards().tolist() == [1.5, 2.5]
     assert changed.get_rewards(-1, neg_index_as_lookback=True) == np.float32(first.get_rewards(-1))
     assert changed.custom_data == {"mine": 7}

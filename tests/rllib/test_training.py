@@ -170,7 +170,7 @@ with open(sys.argv[2], "wb") as file:
 """
 
 
-def test_a_checkpoint_goes_on_in_a_new_process(tmp_path: Path) -> None:
+def test_a_checkpoint_resumes_in_a_new_process(tmp_path: Path) -> None:
     algorithm = with_intrinsic_reward(ppo("CartPole-v1"), "revd").build_algo()
     for _ in range(2):
         algorithm.train()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 
 FULL = TrainConfig(
     task="ale_py:ALE/Pong-v5",

@@ -6,7 +6,7 @@ import pytest
 
 from revd.runs import cpu_threads
 from revd.runs.config import TrainConfig
-from revd.runs.cpu_threads import available_cores, emulator_threads, with_cores
+from revd.runs.cpu_threads import available_cores, emulator_threads, with_emulator_threads
 
 CONFIG = TrainConfig(task="atari/space-invaders", n_envs=10)
 
@@ -53,7 +53,7 @@ def test_threads_of_torch(threads, expected):
 @pytest.mark.usefixtures("sixteen_cores")
 @pytest.mark.parametrize(("cores", "expected"), [(16, 10), (8, 8), (1, 1), (0, 1)])
 def test_runs_side_by_side_share_the_cores(cores, expected):
-    shared = with_cores(CONFIG, cpu_threads)
+    shared = with_emulator_threads(CONFIG, cpu_threads)
     assert emulator_threads(shared, on_gpu=True) == expected
     assert shared.torch_threads == 1
     assert CONFIG.differences(shared) == []
@@ -62,4 +62,4 @@ def test_runs_side_by_side_share_the_cores(cores, expected):
 @pytest.mark.parametrize("given", [{"threads": 12}, {"emulator_threads": 12}])
 def test_what_was_asked_for_is_not_shared(given):
     config = replace(CONFIG, **given)
-    assert with_cores(config, 2) is config
+    assert with_emulator_threads(config, 2) is config

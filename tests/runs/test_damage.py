@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.train import train
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from revd.storage.tensor_file import read_tensors
 
 ROLLOUT = 32

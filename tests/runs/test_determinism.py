@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.runs.train import train
 
 ROLLOUT = 64

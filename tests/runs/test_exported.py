@@ -16,9 +16,10 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize
 
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.train import EVALUATION_SEED, RunFailedError, read_source, train
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import EVALUATION_SEED, RunFailedError, read_source, train
 from revd.runs.watch import watch
 from tests.runs.test_full_disk import full_from
 

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from revd import cli
-from revd.runs import train
-from revd.runs.config import Parameters, TrainConfig
-from revd.suites.display import run_line
-from revd.suites.scheduler import launch
-from revd.runs.train import RunFailedError, train
+from revd.runs import train as train_module
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import RunFailedError, train
 from revd.storage.tensor_file import read_tensors
+from revd.suites.display import run_line
+from revd.suites.scheduler import train_all
 from tests.support.faulty import FaultyEnv
 
 ROLLOUT = 32
@@ -97,13 +98,13 @@ def test_a_fault_before_the_first_update_leaves_no_checkpoint(config):
 
 def test_a_fault_in_an_evaluation_comes_after_a_completed_update(config, monkeypatch):
     """Ten steps an episode: the evaluation's environment breaks in the second of its episodes, at 96 steps."""
-    real = train.make_vec_env
+    real = train_module.make_vec_env
 
     def make(*arguments, **options):
         PLAN.update(how="fine" if "n_envs" in options else "nan", at=15)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(train, "make_vec_env", make)
+    monkeypatch.setattr(train_module, "make_vec_env", make)
     said = r"\(seed 50026\) at step 15 gave an observation.*after 96 steps, is kept"
     with pytest.raises(RunFailedError, match=said):
         train(replace(config, eval_every=3 * ROLLOUT, eval_episodes=2))
@@ -144,7 +145,7 @@ def test_in_a_suite_the_others_go_on_and_the_table_says_why(tmp_path, monkeypatc
     task = "tests.support.faulty_task:RevdBroken-v0"
     broken = TrainConfig(task=task, steps=64, n_envs=2, output=tmp_path / "broken", algo_params=small)
     fine = replace(broken, task="CartPole-v1", output=tmp_path / "fine")
-    runs = launch([broken, fine], jobs=1, watch=lambda runs: None)
+    runs = train_all([broken, fine], jobs=1, watch=lambda runs: None)
     assert [train.status.state for train in runs] == ["failed", "finished"]
     assert "failed: EnvironmentFault: environment 0 of task 'tests.support.faulty_task:" in run_line(runs[0])
     assert "at step 10 gave an observation with 1 of 3 numbers not finite (nan)" in run_line(runs[0])

@@ -11,16 +11,17 @@ from dataclasses import replace
 import pytest
 
 from revd import cli
-from revd.storage import atomic
 from revd.runs import train as run_module
-from revd.runs.config import Parameters, TrainConfig
-from revd.suites.scheduler import launch
-from revd.suites.backends.local import LocalBackend
-from revd.runs.train import RunFailedError, train
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import RunFailedError, train
+from revd.storage import atomic
+from revd.suites.backends.local import LocalBackend
+from revd.suites.scheduler import train_all
 
 ROLLOUT = 32
-SENTENCE = r"the disk of '.*run' is full: .*; the last checkpoint, after 64 steps, is kept: the same command goes on"
+SENTENCE = r"the disk of '.*run' is full: .*; the last checkpoint, after 64 steps, is kept: the same command resumes"
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_in_a_suite_a_run_that_cannot_be_started_or_noted_fails_alone(tmp_path):
     fine = TrainConfig(task="b", steps=10, output=tmp_path / "fine")
     fake = "import json, sys; c = json.loads(sys.stdin.readline()); open(c['output'] + '/done', 'w'); sys.exit('no')"
     worker = LocalBackend((sys.executable, "-c", fake))
-    runs = launch([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, backend=worker)
+    runs = train_all([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, backend=worker)
     assert [run.status.state for run in runs] == ["failed", "failed"]
     assert "cannot be started: [Errno 20] Not a directory" in runs[0].status.error
     assert runs[1].status.error == "no"

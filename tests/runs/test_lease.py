@@ -29,8 +29,8 @@ with lease(Path(sys.argv[1])):
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(module, "BEAT", 0.02)
-    monkeypatch.setattr(module, "GLANCE", 0.01)
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_BEATS", 0.02)
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LOOKS", 0.01)
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_another_process_with_the_same_id_is_not_the_holder(tmp_path):
 
 def test_a_silent_machine_is_taken_over(tmp_path, elsewhere, hurried):
     with (
-        pytest.warns(UserWarning, match=r"on far has not let go of .* sign of life for 0 seconds"),
-        lease(tmp_path, patience=0.2),
+        pytest.warns(UserWarning, match=r"on far has not released .* after 0 seconds without a heartbeat"),
+        lease(tmp_path, takeover_after=0.2),
     ):
         assert names(tmp_path) == [".lease-8"]
 
@@ -98,44 +98,47 @@ def test_a_silent_machine_is_taken_over(tmp_path, elsewhere, hurried):
 def test_a_living_machine_is_not(tmp_path, elsewhere, hurried):
     threading.Timer(0.1, lambda: os.utime(elsewhere)).start()
     began = time.monotonic()
-    with pytest.warns(UserWarning, match="has not let go"), pytest.raises(FileExistsError, match="on far"):
-        enter(tmp_path, patience=30)
+    with pytest.warns(UserWarning, match="has not released"), pytest.raises(FileExistsError, match="on far"):
+        enter(tmp_path, takeover_after=30)
     assert time.monotonic() - began < 10, "its first sign of life is enough"
 
 
 def test_nobody_waits_who_does_not_want_to(tmp_path, elsewhere):
     with pytest.raises(FileExistsError, match="on far"):
-        enter(tmp_path, patience=None)
+        enter(tmp_path, takeover_after=None)
 
 
 def test_clocks_of_other_machines_do_not_matter(tmp_path, elsewhere, hurried):
     """A heartbeat that stands in the past or in the future is alive if it moves, and dead if it does not."""
     os.utime(elsewhere, (4e9, 4e9))
     threading.Timer(0.1, lambda: os.utime(elsewhere, (1e6, 1e6))).start()
-    with pytest.warns(UserWarning, match="has not let go"), pytest.raises(FileExistsError, match="on far"):
-        enter(tmp_path, patience=30)
-    with pytest.warns(UserWarning, match="has not let go"), lease(tmp_path, patience=0.1):
+    with pytest.warns(UserWarning, match="has not released"), pytest.raises(FileExistsError, match="on far"):
+        enter(tmp_path, takeover_after=30)
+    with pytest.warns(UserWarning, match="has not released"), lease(tmp_path, takeover_after=0.1):
         assert names(tmp_path) == [".lease-8"]
 
 
 def test_a_damaged_lease_is_waited_for(tmp_path, elsewhere, hurried):
     elsewhere.write_text("{")
-    with pytest.warns(UserWarning, match="another process has not let go"), lease(tmp_path, patience=0.1) as held:
+    with (
+        pytest.warns(UserWarning, match="another process has not released"),
+        lease(tmp_path, takeover_after=0.1) as held,
+    ):
         held.check()
 
 
 @pytest.mark.parametrize("change", [{"pid": "x"}, {"pid": None}, {"pid": -1}, {"pid": 10**30}, {"more": 1}])
 def test_a_lease_of_other_types_is_a_damaged_one(tmp_path, change):
     (tmp_path / ".lease-1").write_text(json.dumps({**asdict(Owner.me()), **change}))
-    with pytest.raises(FileExistsError, match="it has just begun"):
-        enter(tmp_path, patience=None)
+    with pytest.raises(FileExistsError, match="it has just started"):
+        enter(tmp_path, takeover_after=None)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"[1]", b"5"])
 def test_so_is_one_that_is_something_else(tmp_path, content):
     (tmp_path / ".lease-1").write_bytes(content)
-    with pytest.raises(FileExistsError, match="it has just begun"):
-        enter(tmp_path, patience=None)
+    with pytest.raises(FileExistsError, match="it has just started"):
+        enter(tmp_path, takeover_after=None)
 
 
 def test_the_heart_beats_while_the_lease_is_held(tmp_path, hurried):
@@ -147,7 +150,7 @@ def test_the_heart_beats_while_the_lease_is_held(tmp_path, hurried):
 
 def test_a_copy_of_a_run_that_was_let_go_is_free_anywhere(tmp_path):
     (tmp_path / ".lease-7-free").write_text(json.dumps(asdict(replace(Owner.me(), host="far", machine="far"))))
-    with lease(tmp_path, patience=None):
+    with lease(tmp_path, takeover_after=None):
         assert names(tmp_path) == [".lease-8"]
 
 
@@ -158,7 +161,7 @@ def test_a_lease_that_is_let_go_while_one_looks(tmp_path, monkeypatch):
     listed = iter([[".lease-1"]])
     real = os.listdir
     monkeypatch.setattr(os, "listdir", lambda path: next(listed, None) or real(path))
-    with lease(tmp_path, patience=None):
+    with lease(tmp_path, takeover_after=None):
         assert names(tmp_path) == [".lease-2"]
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from revd.envs.tasks import TASKS
+from revd.runs.presets import preset_config
 from revd.runs.train import train
-from revd.suites.grids import preset_config
 from tests.support.bullet import needs_pybullet
 
 PAPER_TASKS = [

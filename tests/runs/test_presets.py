@@ -2,9 +2,8 @@
 
 import pytest
 
-from revd.runs.presets import preset_fields
+from revd.runs.presets import preset_config, preset_fields
 from revd.runs.train import prepare, resolve
-from revd.suites.grids import preset_config
 from tests.support.bullet import needs_pybullet
 
 # Rows of "Hyperparameters of PPO+REVD / A2C+REVD for Atari / PyBullet experiments", in the paper's own words.

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.train import prepare, train
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import prepare, train
 
 BINS = 20
 

@@ -16,12 +16,13 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from revd import cli
-from revd.runs import train
+from revd.runs import train as train_module
 from revd.runs.checkpoints import Checkpoints
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.lease import LeaseLostError
-from revd.runs.train import train
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.lease import LeaseLostError
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from tests.fast.support import Replays
 from tests.support.pretend_gpu import PretendGpu
 
@@ -115,7 +116,7 @@ def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
     pytest.importorskip("triton", reason="Triton is not made for this system")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU, and this pretends one")
-    monkeypatch.setattr("revd.fast.algorithm.CudaRecorder", lambda device: Replays())
+    monkeypatch.setattr("revd.fast.algorithm.CudaGraphRecorder", lambda device: Replays())
     config = replace(config, steps=8 * ROLLOUT)
     first, second = PretendGpu(), PretendGpu()
     first.generator = torch.tensor([7], dtype=torch.uint8)
@@ -184,8 +185,8 @@ def test_a_longer_run_of_the_same_training_goes_on(config):
     train(replace(config, steps=5 * ROLLOUT))
     train(config)
     assert_complete(config)
-    train = json.loads((config.directory / "run.json").read_text())
-    assert f"--steps {config.steps} " in train["repeat"], "the command of the longer run"
+    described = json.loads((config.directory / "run.json").read_text())
+    assert f"--steps {config.steps} " in described["repeat"], "the command of the longer run"
 
 
 def test_a_finished_run_is_left_alone(config):
@@ -306,10 +307,10 @@ def test_one_who_lost_the_run_while_it_was_loaded_starts_nothing(config, taken, 
 
 
 def test_the_command_that_lost_its_run_says_so_in_one_line(config, monkeypatch, capsys):
-    def lose(config, report=None, trust=False):
+    def lose(run, config, report=None, trust=False):
         raise LeaseLostError("the run is now held by another process")
 
-    monkeypatch.setattr("revd.runs.train.train", lose)
+    monkeypatch.setattr("revd.runs.train.train_in", lose)
     with pytest.raises(SystemExit) as error:
         cli.main([*config.command().split()[1:], "--no-progress"])
     assert error.value.code == 1
@@ -391,14 +392,14 @@ def test_another_normalisation_than_the_sources_is_refused(config, tmp_path):
 
 def meanwhile(monkeypatch, happens):
     """Let something happen after a training's first look at its directory, while it builds its environments."""
-    prepare = train.prepare
+    prepare = train_module.prepare
 
     def slow(config):
-        monkeypatch.setattr(train, "prepare", prepare)
+        monkeypatch.setattr(train_module, "prepare", prepare)
         happens()
         return prepare(config)
 
-    monkeypatch.setattr(train, "prepare", slow)
+    monkeypatch.setattr(train_module, "prepare", slow)
 
 
 def contents(directory):

@@ -7,12 +7,12 @@ import pytest
 from safetensors.torch import load_file
 from stable_baselines3 import PPO
 
-from revd.runs import cpu_threads
-from revd.runs import writer
-from revd.runs import train
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.train import one_line, prepare, train
+from revd.runs import cpu_threads, writer
+from revd.runs import train as train_module
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
+from revd.runs.parameters import Parameters
+from revd.runs.train import one_line, prepare, train
 from revd.sb3 import IntrinsicRewardCallback
 from revd.training.session import SEED_STRIDE, Training
 
@@ -210,7 +210,7 @@ def test_what_ended_before_it_learnt_anything_may_be_removed(config, state, step
     directory.write_status(Status(state=state, steps=steps, total_steps=config.steps))
     source = config.directory / "other"
     with pytest.raises(FileExistsError, match=f"init_from is None there and '{source}' here") as error:
-        directory.open(replace(config, init_from=source))
+        directory.check(replace(config, init_from=source))
     assert str(error.value).endswith("nothing has been learnt yet") == removable
 
 
@@ -273,7 +273,7 @@ def test_games_get_threads_where_a_gpu_waits_for_them(config, monkeypatch, devic
 
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpus)
     monkeypatch.setattr(cpu_threads, "available_cores", lambda: 16)
-    monkeypatch.setattr(train, "make_vec_env", make)
+    monkeypatch.setattr(train_module, "make_vec_env", make)
     with pytest.raises(Asked) as asked:
         prepare(replace(config, device=device))
     assert asked.value.args == (threads,)
@@ -294,7 +294,7 @@ def test_a_session_that_finds_all_steps_done_has_no_speed(config, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(train, "export", fail)
+        patched.setattr(train_module, "export", fail)
         with pytest.raises(KeyboardInterrupt):
             train(config)
     status = RunDirectory(train(config)).read_status()

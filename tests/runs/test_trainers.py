@@ -8,11 +8,12 @@ import pytest
 import torch
 from stable_baselines3 import A2C, PPO
 
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.train import train
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from revd.runs.watch import watch
-from revd.training.sb3_models import load_export
+from revd.training.initial_policy import load_saved_model
 
 ROLLOUT = 64
 ORIGINALS = {"ppo": PPO, "a2c": A2C}
@@ -98,11 +99,11 @@ def test_what_a_fast_run_leaves_is_for_everybody(config):
     loaded = ORIGINALS[config.algo].load(path, device="cpu")
     assert loaded.num_timesteps == config.steps
     env = loaded.get_env()
-    assert type(load_export(config.algo, path, env, trust=True)) is ORIGINALS[config.algo]
+    assert type(load_saved_model(config.algo, path, env, trust=True)) is ORIGINALS[config.algo]
     assert len(watch(config.directory, max_steps=5).frames) == 5
 
 
 def test_one_without_a_fast_form_says_so_before_anything_is_written(config):
-    with pytest.raises(ValueError, match="trainer 'fast' is made for ppo, a2c, not for algo 'trpo'"):
+    with pytest.raises(ValueError, match="trainer 'fast' supports ppo, a2c, not for algo 'trpo'"):
         train(replace(config, algo="trpo", algo_params=Parameters(), trainer="fast"))
     assert not config.directory.exists()

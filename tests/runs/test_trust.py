@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from revd import cli
-from revd.runs.config import Parameters, TrainConfig, file_name
-from revd.runs.train import train
+from revd.runs.config import TrainConfig, file_name
 from revd.runs.directory import RunDirectory
-from revd.suites.grids import SUITES, Suite, suite_runs
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from revd.runs.watch import watch
+from revd.suites.grids import SUITES, Suite, suite_runs
 
 ROLLOUT = 32
 
@@ -97,9 +98,9 @@ def test_sb3s_files_need_trust_and_the_error_says_why(mined, tmp_path, monkeypat
         cli.main(command)
     assert error.value.code == 2
     said = capsys.readouterr().err
-    assert "'run/model.zip' is no run directory but a file" in said
+    assert "'run/model.zip' is not a run directory but a file" in said
     assert "it holds pickles, and reading one can execute any code" in said
-    assert "say --trust" in said
+    assert "add --trust" in said
     assert not (tmp_path / "exploded").exists()
     assert not Path("new").exists()
 
@@ -141,7 +142,7 @@ def test_a_run_cannot_have_a_package_imported_by_being_watched(config, tmp_path,
     (tmp_path / "planted_task.py").write_text(f"import os; os.mkdir({str(mark)!r})")
     path = config.directory / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "task": "planted_task:X-v0"}))
-    with pytest.raises(ValueError, match=r"would import 'planted_task' and so execute it; .* say --trust"):
+    with pytest.raises(ValueError, match=r"would import 'planted_task' and so execute it; .* add --trust"):
         watch(config.directory)
     assert not mark.exists()
     with pytest.raises(ValueError, match="unknown task"):

@@ -9,11 +9,12 @@ import torch
 from stable_baselines3 import PPO
 
 from revd import Rollout
-from revd.runs.config import Parameters, TrainConfig
-from revd.runs.train import train
-from revd.runs.directory import RunDirectory
-from revd.runs.watch import first_environment, watch
 from revd.rewards import make_reward
+from revd.runs.config import TrainConfig
+from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
+from revd.runs.train import train
+from revd.runs.watch import first_environment, watch
 from revd.storage.tensor_file import read_tensors
 from tests.support.bullet import needs_pybullet
 from tests.support.naive import NaiveREVD, NaiveSegments, Steps

@@ -14,13 +14,13 @@ def test_the_worker_reads_its_config_and_turns_termination_into_an_interrupt(mon
     config = TrainConfig(task="CartPole-v1", output=tmp_path / "run")
     trained = []
 
-    def train(given):
+    def train(run, given):
         trained.append(given)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("revd.runs.train.train", train)
+    monkeypatch.setattr("revd.runs.train.train_in", train)
     monkeypatch.setattr("threading.Thread.start", lambda thread: None)
     monkeypatch.setattr("sys.stdin", io.StringIO(config.to_json() + "\n"))
     monkeypatch.setattr("sys.argv", ["worker"])
@@ -41,18 +41,19 @@ def test_the_end_of_the_launcher_ends_the_worker(monkeypatch):
 
 
 def train_with(monkeypatch, config, *words, train):
-    monkeypatch.setattr("revd.runs.train.train", train)
+    monkeypatch.setattr("revd.runs.train.train_in", train)
     monkeypatch.setattr("threading.Thread.start", lambda thread: None)
     monkeypatch.setattr("sys.stdin", io.StringIO(config.to_json() + "\n"))
     monkeypatch.setattr("sys.argv", ["worker", *words])
     worker.main()
 
 
-def test_a_run_can_be_kept_elsewhere(monkeypatch, tmp_path):
+def test_a_run_can_be_kept_in_another_directory(monkeypatch, tmp_path):
     config = TrainConfig(task="CartPole-v1", output=tmp_path / "run")
     trained = []
-    train_with(monkeypatch, config, "--place", str(tmp_path / "place"), train=trained.append)
-    assert [(given.directory, given.output) for given in trained] == [(tmp_path / "place", tmp_path / "run")]
+    words = ("--directory", str(tmp_path / "there"))
+    train_with(monkeypatch, config, *words, train=lambda run, given: trained.append((run.path, given)))
+    assert trained == [(tmp_path / "there", config)]
 
 
 def test_a_run_that_another_has_is_waited_for(monkeypatch, tmp_path):
@@ -60,18 +61,18 @@ def test_a_run_that_another_has_is_waited_for(monkeypatch, tmp_path):
     config = TrainConfig(task="CartPole-v1", output=tmp_path / "run")
     tries = []
 
-    def train(given):
+    def train(run, given):
         tries.append(given)
         if len(tries) < 3:
             raise FileExistsError("another process is training")
 
-    with pytest.warns(UserWarning, match="another process is training; it is tried again"):
-        train_with(monkeypatch, config, "--patience", "60", train=train)
+    with pytest.warns(UserWarning, match="another process is training; trying again"):
+        train_with(monkeypatch, config, "--wait", "60", train=train)
     assert tries == [config] * 3
 
 
-def test_without_patience_a_run_that_another_has_is_left_to_it(monkeypatch, tmp_path):
-    def train(given):
+def test_without_waiting_a_run_that_another_has_is_refused(monkeypatch, tmp_path):
+    def train(run, given):
         raise FileExistsError("another process is training")
 
     with pytest.raises(FileExistsError):

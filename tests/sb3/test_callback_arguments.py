@@ -77,17 +77,19 @@ def test_an_instance_is_used_as_it_is() -> None:
 def test_an_instance_takes_no_parameters_of_its_own() -> None:
     env = counting_envs(2)
     reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2)
-    with pytest.raises(ValueError, match="belong into the RE3 instance"):
+    with pytest.raises(ValueError, match="cannot change the RE3 instance"):
         IntrinsicRewardCallback(reward, k=3)
 
 
-def test_the_callbacks_own_normalize_reaches_an_instance() -> None:
+def test_normalize_with_an_instance_is_an_error() -> None:
     env = counting_envs(2)
     reward = make_reward("re3", env.observation_space, env.action_space, n_envs=2, k=2)
-    IntrinsicRewardCallback(reward, normalize="rms")
-    assert (reward.config.normalize, reward.config.k) == ("rms", 2)
-    IntrinsicRewardCallback(reward)
-    assert reward.config.normalize == "rms", "what the instance was made with stays"
+    message = r"parameters \(normalize\) cannot change the RE3 instance that was given: pass them to make_reward"
+    with pytest.raises(ValueError, match=message):
+        IntrinsicRewardCallback(reward, normalize="rms")
+    assert reward.config.normalize == "none"
+    normalized = make_reward("re3", env.observation_space, env.action_space, n_envs=2, normalize="rms")
+    assert IntrinsicRewardCallback(normalized).reward.config.normalize == "rms"
 
 
 @pytest.mark.parametrize("name", ["weight", "extrinsic_weight"])

@@ -115,7 +115,7 @@ def test_a_bonus_that_is_not_finite_never_reaches_the_buffer(bonus: float) -> No
 def test_the_balance_of_the_largest_rewards_is_finite() -> None:
     """Their sum and their squares leave float32."""
     extrinsic = np.tile(np.array([[0.0, 3e38]], np.float32), (6, 1))
-    balance = Balance.of(extrinsic / 2, extrinsic, task=extrinsic)
+    balance = Balance.compare(extrinsic / 2, extrinsic, task=extrinsic)
     assert balance.share == pytest.approx(1 / 3)
     assert balance.std_ratio == pytest.approx(1 / 2)
 

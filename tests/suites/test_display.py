@@ -6,9 +6,8 @@ from rich.console import Console
 from revd.runs.config import TrainConfig
 from revd.runs.directory import Status
 from revd.suites import display
-from revd.suites.display import duration, number, percent, reporting, run_line, runs_table, speed_line, watching
-from revd.suites.scheduler import Run
-from revd.training.progress import Progress
+from revd.suites.display import run_line, runs_table, showing_runs
+from revd.suites.scheduler import RunProgress
 
 RUNNING = Status(
     state="running",
@@ -21,7 +20,7 @@ RUNNING = Status(
 
 
 def make_run(status, *, task="CartPole-v1", seed=1):
-    return Run(config=TrainConfig(task=task, seed=seed), status=status)
+    return RunProgress(config=TrainConfig(task=task, seed=seed), status=status)
 
 
 def make_console(*, terminal, width=80):
@@ -57,12 +56,6 @@ def test_tasks_get_a_column_where_they_differ():
     assert "Acrobot-v1" in text
 
 
-def test_speed_and_where_the_time_went():
-    seconds = {"environment": 50.0, "acting": 19.6, "bonus": 0.0, "update": 30.0, "other": 0.4}
-    status = Status(state="finished", steps_per_second=3493.2, seconds=seconds)
-    assert speed_line(status) == "3,493 steps/s: environment 50%, acting 20%, update 30%"
-
-
 def test_failures_say_why():
     failed = make_run(Status(state="failed", total_steps=200, error="ValueError: no"))
     assert "failed: ValueError: no" in text_of(runs_table([failed], elapsed=0), width=120)
@@ -76,21 +69,6 @@ def test_the_time_left_counts_waiting_runs():
     assert "left" not in text_of(runs_table([finished], elapsed=0))
 
 
-@pytest.mark.parametrize(
-    ("shown", "expected"),
-    [
-        (number(None), "-"),
-        (number(-1234.56), "-1,234.6"),
-        (percent(None), "-"),
-        (percent(0.1234), "12.3%"),
-        (duration(59.6), "01:00"),
-        (duration(3 * 3600 + 61), "3:01:01"),
-    ],
-)
-def test_numbers(shown, expected):
-    assert shown == expected
-
-
 def test_lines_are_plain_and_whole():
     assert run_line(make_run(Status(state="waiting", total_steps=5))) == "CartPole-v1  PPO+REVD  seed 1  waiting  0%"
     line = run_line(make_run(RUNNING))
@@ -101,7 +79,7 @@ def test_lines_are_plain_and_whole():
 def test_a_log_gets_a_line_for_every_change_and_one_now_and_then(clock):
     console = make_console(terminal=False, width=20)
     finished = Status(state="finished", steps=200, total_steps=200)
-    with watching(console) as watch:
+    with showing_runs(console) as watch:
         watch([make_run(Status(state="waiting", total_steps=200))])
         for _ in range(5):
             watch([make_run(RUNNING)])
@@ -116,38 +94,10 @@ def test_a_log_gets_a_line_for_every_change_and_one_now_and_then(clock):
 
 def test_a_terminal_gets_a_live_table():
     console = make_console(terminal=True)
-    with watching(console) as watch:
+    with showing_runs(console) as watch:
         watch([make_run(RUNNING)])
         watch([make_run(Status(state="finished", steps=200, total_steps=200))])
     text = console.file.getvalue()
     assert "running" in text
     assert "1 of 1 runs ended" in text
     assert "\x1b[" in text, "the table is redrawn in place"
-
-
-def progress_at(steps):
-    return Progress(steps=steps, total_steps=200, steps_per_second=10.0, episode_return=-7.0, bonus_share=0.5)
-
-
-def test_a_terminal_gets_a_bar_with_return_and_share():
-    console = make_console(terminal=True)
-    with reporting(console, 200) as report:
-        report(progress_at(100))
-        report(progress_at(210))
-    text = console.file.getvalue()
-    assert "200/200" in text
-    assert "return -7.0  bonus 50.0%" in text
-    assert "210" not in text, "the last rollout goes beyond the steps asked for; the bar does not"
-
-
-def test_a_log_gets_the_first_line_the_last_and_some_between(clock):
-    console = make_console(terminal=False, width=20)
-    with reporting(console, 200) as report:
-        report(progress_at(10))
-        report(progress_at(20))
-        clock[0] += display.SECONDS_BETWEEN_LINES
-        report(progress_at(30))
-        report(progress_at(210))
-    lines = console.file.getvalue().splitlines()
-    assert [line.split()[0] for line in lines] == ["10", "30", "210"]
-    assert lines[0] == "10 of 200 steps  return -7.0  bonus 50.0%  10 steps/s"

@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from revd.functional.search.reference_set import Target
+from revd.functional.search import ReferenceSet
 
 KINDS = ["spread", "walk", "regions", "duplicates", "constant", "-6", "6"]
 
@@ -30,22 +30,22 @@ def clouds(kind: str, n: int, d: int, seed: int, batches: int = 2) -> Tensor:
     return 10.0 ** float(kind) * noise
 
 
-def exact(x: Tensor, target: Target, k: int) -> np.ndarray:
+def exact(x: Tensor, reference: ReferenceSet, k: int) -> np.ndarray:
     """All distances in float64, sorted."""
-    distances = (x.double()[:, :, None] - target.columns.double()[:, None]).norm(dim=-1)
-    columns = torch.arange(target.columns.shape[1], device=x.device)
-    if target.within:
+    distances = (x.double()[:, :, None] - reference.columns.double()[:, None]).norm(dim=-1)
+    columns = torch.arange(reference.columns.shape[1], device=x.device)
+    if reference.same_points:
         distances.diagonal(dim1=1, dim2=2).fill_(torch.inf)
-    if target.own is not None:
-        distances.masked_fill_(columns == target.own[..., None], torch.inf)
-    if target.visible is not None:
-        distances.masked_fill_(columns >= target.visible[..., None], torch.inf)
+    if reference.own is not None:
+        distances.masked_fill_(columns == reference.own[..., None], torch.inf)
+    if reference.visible is not None:
+        distances.masked_fill_(columns >= reference.visible[..., None], torch.inf)
     return distances.sort(dim=-1).values[..., :k].cpu().numpy()
 
 
-def assert_exact(found: Tensor, x: Tensor, target: Target, k: int) -> None:
+def assert_exact(found: Tensor, x: Tensor, reference: ReferenceSet, k: int) -> None:
     """Every distance is right to 1e-5, a distance of 0 exactly."""
-    expected = exact(x, target, k)
+    expected = exact(x, reference, k)
     values = found.cpu().numpy()
     np.testing.assert_array_equal(np.isinf(values), np.isinf(expected))
     finite = np.isfinite(expected)
@@ -56,8 +56,8 @@ def assert_exact(found: Tensor, x: Tensor, target: Target, k: int) -> None:
 @st.composite
 def searches(
     draw: st.DrawFn, *, n: int, m: int, d: tuple[int, ...], k: tuple[int, ...]
-) -> tuple[Tensor, list[Target], int]:
-    """Points, one or two targets and a number of neighbours: n and m at most so many, d and k of these."""
+) -> tuple[Tensor, list[ReferenceSet], int]:
+    """Points, one or two sets and a number of neighbours: n and m at most so many, d and k of these."""
     kind, seed = draw(st.sampled_from(KINDS)), draw(st.integers(0, 10_000))
     dimension = draw(st.sampled_from(d))
     rows, columns = draw(st.integers(2, n)), draw(st.integers(1, m))
@@ -71,14 +71,16 @@ def searches(
 
     first = draw(st.sampled_from(["within", "own", "other"]))
     if first == "within":
-        targets = [Target(x, visible=limits(rows), within=True)]
+        references = [ReferenceSet(x, visible=limits(rows), same_points=True)]
     elif first == "own":
         own = torch.randint(0, columns, (2, rows), generator=generator)
-        targets = [Target(y, visible=limits(columns), own=own)]
+        references = [ReferenceSet(y, visible=limits(columns), own=own)]
     else:
-        targets = [Target(y, visible=limits(columns))]
+        references = [ReferenceSet(y, visible=limits(columns))]
     if draw(st.booleans()):
         z = clouds(kind, draw(st.integers(1, m)), dimension, seed + 2)
-        targets.append(Target(z, visible=limits(z.shape[1])))
-    most = min(target.columns.shape[1] - (target.within or target.own is not None) for target in targets)
-    return x, targets, draw(st.sampled_from([number for number in k if number <= max(1, most)]))
+        references.append(ReferenceSet(z, visible=limits(z.shape[1])))
+    most = min(
+        reference.columns.shape[1] - (reference.same_points or reference.own is not None) for reference in references
+    )
+    return x, references, draw(st.sampled_from([number for number in k if number <= max(1, most)]))

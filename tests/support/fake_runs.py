@@ -3,7 +3,8 @@
 import csv
 import json
 
-from revd.runs.directory import EPISODE_COLUMNS, RunDirectory, Status
+from revd.runs.directory import RunDirectory, Status
+from revd.storage.run_files import EPISODE_COLUMNS
 
 PARTS = 10
 
@@ -50,7 +51,7 @@ class FakeAttempt:
         self.backend = backend
         self.config = config
         self.directory = RunDirectory(config.directory)
-        self.directory.open(config)
+        self.directory.check(config)
         earlier = self.directory.read_status()
         reached = 0 if earlier is None else earlier.steps * PARTS // config.steps
         self.done = reached // backend.checkpoints * backend.checkpoints
@@ -104,7 +105,7 @@ class FakeAttempt:
         else:
             self._say("finished" if self.done == PARTS else "running")
 
-    def last_words(self):
+    def end_reason(self):
         return self.backend.breaks(self.config) or "not a word"
 
     def ask_to_stop(self):

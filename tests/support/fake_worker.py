@@ -1,4 +1,4 @@
-"""Stands for a launcher's worker: a program that imports nothing slow, and does what its task's name says."""
+"""Stands for a backend's worker: a program that imports nothing slow and behaves as its task's name says."""
 
 import json
 import os
@@ -13,7 +13,7 @@ COMMAND = (sys.executable, __file__)
 
 def main() -> None:
     config = json.loads(sys.stdin.readline())
-    given = sys.argv[sys.argv.index("--place") + 1] if "--place" in sys.argv else config["output"]
+    given = sys.argv[sys.argv.index("--directory") + 1] if "--directory" in sys.argv else config["output"]
     task, directory = config["task"], Path(given)
     if task == "wrong":
         sys.exit("Traceback\nValueError: wrong config")

@@ -29,9 +29,8 @@ from triton.runtime.jit import JITFunction
 from revd.fast import clipped_adam, discrete_ppo
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.losses import PPOObjective
-from revd.fast.optimizers import CapturableForm
-from revd.functional.search import triton_kernels, triton_search
-from revd.functional.search.reference_set import Target
+from revd.fast.optimizers import CapturableMode
+from revd.functional.search import ReferenceSet, triton_kernels, triton_search
 
 
 class OnGpu(torch.Tensor):
@@ -42,7 +41,7 @@ class OnGpu(torch.Tensor):
 
 def main() -> None:
     with compiling_for(int(sys.argv[1])) as compiled:
-        triton_kernels.nothing[(1,)](torch.zeros(1))
+        triton_kernels.write_zero[(1,)](torch.zeros(1))
         search()
         loss()
         adam()
@@ -69,30 +68,34 @@ def search() -> None:
     for d, k in ((64, 3), (128, 5), (512, triton_search.LARGEST_K)):
         points = torch.zeros(2, 256, d).as_subclass(OnGpu)
         visible = torch.full((2, 256), 200)
-        triton_search.search(points, [Target(points, within=True), Target(points)], k)
-        triton_search.search(points, [Target(points, visible, own=torch.zeros(2, 256)), Target(points, visible)], k)
+        triton_search.search_counting_unproven(
+            points, [ReferenceSet(points, same_points=True), ReferenceSet(points)], k
+        )
+        triton_search.search_counting_unproven(
+            points, [ReferenceSet(points, visible, own=torch.zeros(2, 256)), ReferenceSet(points, visible)], k
+        )
 
 
 def loss() -> None:
     objective = PPOObjective(normalize_advantage=True, clip_values=True)
-    for n, n_actions in ((64, 6), (512, 18), (discrete_ppo.LARGEST_BATCH, 6)):
+    for n, n_actions in ((64, 6), (512, 18), (discrete_ppo.MAX_BATCH, 6)):
         assert discrete_ppo.can_evaluate(n, n_actions)
         observed = spaces.Box(-1, 1, (2,), np.float32)
         buffer = DeviceRolloutBuffer(n, observed, spaces.Discrete(n_actions), device="cpu")
         coefficients = torch.zeros(len(objective.coefficients))
         rows, values = torch.arange(n), torch.zeros(n, 1)
-        discrete_ppo.gradients(torch.zeros(n, n_actions), values, rows, buffer, objective, coefficients)
+        discrete_ppo.loss_gradients(torch.zeros(n, n_actions), values, rows, buffer, objective, coefficients)
 
 
 def adam() -> None:
     """Of 26 tensors, as many as the paper's policy for images has, and of more than go into one launch."""
-    for count in (26, clipped_adam.MOST + 1):
+    for count in (26, clipped_adam.TENSORS_PER_LAUNCH + 1):
         parameters = [nn.Parameter(torch.zeros(size, 40)) for size in range(1, count + 1)]
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
         optimizer = torch.optim.Adam(parameters)
         optimizer.step()
-        with CapturableForm(optimizer, torch.device("cpu")).applied():
+        with CapturableMode(optimizer, torch.device("cpu")).enabled():
             clipped_adam.step(optimizer, parameters, 0.5)
 
 

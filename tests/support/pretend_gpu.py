@@ -65,10 +65,12 @@ class PretendGpu(TorchFunctionMode):
         }
         # torch looks at the type of a stream before it asks us, and at the devices of gradients without asking.
         unrecorded = patch.object(Tensor, "record_stream", lambda tensor, stream: None)
+        # Optimizers ask for it in a torch that is built with CUDA, and then for a driver.
+        unaccelerated = patch.object(torch.accelerator, "current_accelerator", lambda check_available=False: None)
         grouped = patch.object(torch._C, "_group_tensors_by_device_and_dtype", self._grouped)
         triton_works.cache_clear()
         try:
-            with patch.multiple(torch.cuda, **fakes), unrecorded, grouped, _checked_launches(self), self:
+            with patch.multiple(torch.cuda, **fakes), unrecorded, unaccelerated, grouped, _checked_launches(self), self:
                 yield self
         finally:
             triton_works.cache_clear()

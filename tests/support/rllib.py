@@ -100,7 +100,7 @@ def environments() -> list[Environment]:
 
 
 def sampled(envs: list[Environment], batch: int) -> list[SingleAgentEpisode]:
-    """A batch in which episodes end, go on from the batch before, and go on into the next."""
+    """A batch with episodes that end, that continue those of the batch before, and that continue into the next."""
     long, short = envs[0].sample(9, ends=(2 + batch, 6)), envs[1].sample(6, ends=(4,) if batch else ())
     return [*short, *long]
 

@@ -338,7 +338,7 @@ class SaysAnotherDevice(Sound):
 
 
 class IgnoresNormalize(Sound):
-    def _divided_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
+    def _divide_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
         return bonus
 
 

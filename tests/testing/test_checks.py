@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from revd import REVD
 from revd.testing import check_reward, reward_checks
-from revd.testing.state import _check_on
+from revd.testing.state import _check_against_cpu
 from revd.testing.subject import Subject, differences
 from tests.support.rollouts import BOX, DISCRETE
 from tests.testing import broken
@@ -19,23 +19,23 @@ CHECKS = dict(reward_checks())
 REFUSING = ("bad rollout", "successors")
 #: Contract, a reward that breaks it, and a part of what is then said.
 CAUGHT = [
-    ("shape", broken.WrongShape, r"n_steps = 12, n_envs = 2 was paid \(12, 1\); right would be \(n_steps, n_envs\)"),
-    ("shape", broken.NoTensor, "compute returned a ndarray; right would be a tensor"),
-    ("dtype", broken.DoublePrecision, r"paid in torch\.float64; right would be float32"),
+    ("shape", broken.WrongShape, r"n_steps = 12, n_envs = 2 was paid \(12, 1\); expected \(n_steps, n_envs\)"),
+    ("shape", broken.NoTensor, "compute returned a ndarray; expected a tensor"),
+    ("dtype", broken.DoublePrecision, r"paid in torch\.float64; expected float32"),
     ("dtype", broken.FollowsTheInputsPrecision, "RuntimeError was raised"),
     ("dtype", broken.KeepsTheGradient, "the bonus has a gradient"),
     ("finite", broken.DividesByTheSpread, "bonus of DividesByTheSpread is not a finite number"),
     ("finite", broken.InfiniteLoss, "ordinary rollouts gave a bonus or loss that is NaN or infinite"),
     ("finite", broken.SquaresWhatIsHuge, r"observations of 1e\+30 times their size gave a bonus or loss that is NaN"),
     ("finite", broken.SpreadOverTime, "ValueError was raised: the bonus of SpreadOverTime is not a finite number"),
-    ("metrics", broken.MetricsOfTheFirstCall, r"metrics\(\)\['bonus_mean'\] is .* right would be the mean"),
-    ("metrics", broken.MetricsInADictOfItsOwn, "right would be a copy"),
-    ("metrics", broken.MetricsAreTensors, r"is tensor\(.*right would be a finite float"),
+    ("metrics", broken.MetricsOfTheFirstCall, r"metrics\(\)\['bonus_mean'\] is .* expected the mean"),
+    ("metrics", broken.MetricsInADictOfItsOwn, "expected a copy"),
+    ("metrics", broken.MetricsAreTensors, r"is tensor\(.*expected a finite float"),
     ("metrics", broken.MetricsBeforeTheFirstCall, "a fresh reward has the metrics"),
     (
         "determinism",
         broken.WeightsFromTheGlobalGenerator,
-        r"paid differently, and were made with different random\.weight",
+        r"paid differently, and started with different random\.weight",
     ),
     ("determinism", broken.SeedsTheGlobalGenerator, "making the reward seeds torch's global generator"),
     ("determinism", broken.NoiseFromTheGlobalGenerator, "torch's global generator was used"),
@@ -44,19 +44,19 @@ CAUGHT = [
     ("determinism", broken.SharesAGenerator, "two rewards with equal parameters paid differently"),
     ("counting", broken.CountsUpdates, "calls is 2 after 1 compute"),
     ("input untouched", broken.WritesIntoTheRollout, "the rollout's observations were written to"),
-    ("no aliasing", broken.KeepsAViewOfTheRollout, "right would be a memory that holds copies"),
+    ("no aliasing", broken.KeepsAViewOfTheRollout, "expected a memory that holds copies"),
     ("successors", broken.HidesThatItLooksAhead, "ValueError was raised: the rollout has no next_observations"),
-    ("successors", broken.HidesThatItPeeks, "without next_observations the bonus or a loss is another"),
-    ("padding", broken.ReadsPaddedSteps, "what padded steps hold changed the bonus"),
-    ("padding", broken.TrainsOnPaddedSteps, "what padded steps hold changed the losses"),
+    ("successors", broken.HidesThatItPeeks, "without next_observations the bonus or a loss is different"),
+    ("padding", broken.ReadsPaddedSteps, "values of padded steps changed the bonus"),
+    ("padding", broken.TrainsOnPaddedSteps, "values of padded steps changed the losses"),
     ("padding", broken.PaysPaddedSteps, "a padded step was paid"),
     ("empty rollout", broken.PaysPaddedSteps, "without a valid step was paid"),
     ("empty rollout", broken.TrainsOnNothing, "without a valid step was trained on"),
-    ("empty rollout", broken.RemembersEmptyRollouts, "changed what came after it"),
+    ("empty rollout", broken.RemembersEmptyRollouts, "changed later bonuses or losses"),
     ("bad rollout", broken.PaysForNaN, "was paid without an error"),
     ("bad rollout", broken.PaysWithoutSuccessors, "a rollout without next_observations was paid without an error"),
-    ("bad rollout", broken.ChangesBeforeItChecks, "was refused, but mean had changed"),
-    ("state", broken.ForgetsItsMean, "loaded into a fresh reward, training went on differently"),
+    ("bad rollout", broken.ChangesBeforeItChecks, "was an error, but changed mean"),
+    ("state", broken.ForgetsItsMean, "loaded into a fresh reward, later results differ"),
     ("state", broken.ForgetsItsMetrics, r"metrics\(\) differ"),
     ("state", broken.CannotBeLoadedWhenUsed, "RuntimeError was raised: .*memory"),
     ("state", broken.LoadsOnlyAPart, "just loaded into a fresh reward, mean differ"),
@@ -64,9 +64,9 @@ CAUGHT = [
     ("frozen parameters", broken.TrainsInCompute, r"compute changed the parameters model\.weight"),
     ("frozen parameters", broken.ChangesFrozenParameters, r"update changed random\.weight, which are frozen"),
     ("frozen parameters", broken.FrozenBatchNorm, r"random\.1\.running_mean"),
-    ("device", broken.CachesItsDevice, "place would stay behind"),
-    ("device", broken.CachesItsDevicesName, "place would stay behind"),
-    ("device", broken.KeepsTensorsInAList, r"history\['paid'\]\[0\], .* would stay behind"),
+    ("device", broken.CachesItsDevice, "place is not moved by"),
+    ("device", broken.CachesItsDevicesName, "place is not moved by"),
+    ("device", broken.KeepsTensorsInAList, r"history\['paid'\]\[0\], .* is not moved by"),
     ("device", broken.SaysAnotherDevice, r"after \.to\('meta'\) the device is cpu"),
     ("normalize", broken.IgnoresNormalize, "did not divide by the running standard deviation"),
     ("parameters", broken.IgnoresAParameter, r"scale = 1\.0 could be changed without any effect"),
@@ -134,7 +134,7 @@ def test_the_global_generator_is_given_back() -> None:
 
 
 def test_a_factory_must_make_a_reward() -> None:
-    with pytest.raises(AssertionError, match="shape: the factory returned a int; right would be an IntrinsicReward"):
+    with pytest.raises(AssertionError, match="shape: the factory returned a int; expected an IntrinsicReward"):
         CHECKS["shape"](lambda *_: 3)
 
 
@@ -152,9 +152,9 @@ class TestParameters:
             CHECKS["parameters"](REVD, parameters={"memory_size": {"memory_size": 4}})
 
     def test_names_must_be_fields(self) -> None:
-        with pytest.raises(AssertionError, match=r"parameters names \['size'\]; right would be fields of SoundConfig"):
+        with pytest.raises(AssertionError, match=r"parameters names \['size'\]; expected fields of SoundConfig"):
             CHECKS["parameters"](broken.Sound, parameters={"size": {"size": 3}})
-        with pytest.raises(AssertionError, match=r"parameters\['scale'\] is {}; right would be a value of scale"):
+        with pytest.raises(AssertionError, match=r"parameters\['scale'\] is {}; expected a value of scale"):
             CHECKS["parameters"](broken.Sound, parameters={"scale": {}})
 
     def test_values_out_of_range_show_nothing(self) -> None:
@@ -180,7 +180,7 @@ class TestOnADevice:
 
     def check(self, reward: Any) -> None:
         subject = Subject(factory=reward, observation_space=BOX, action_space=DISCRETE)
-        _check_on(subject, torch.device("cpu"))
+        _check_against_cpu(subject, torch.device("cpu"))
 
     def test_a_sound_reward_passes(self) -> None:
         self.check(broken.Sound)
@@ -191,7 +191,7 @@ class TestOnADevice:
             def device(self) -> torch.device:
                 return torch.device("meta") if int(self.calls) else super().device
 
-        with pytest.raises(AssertionError, match=r"the bonus is on cpu; right would be reward\.device, meta"):
+        with pytest.raises(AssertionError, match=r"the bonus is on cpu; expected reward\.device, meta"):
             self.check(Elsewhere)
         with pytest.raises(AssertionError, match="the bonus on cpu differs from that on the CPU"):
             self.check(broken.SharesAGenerator)

@@ -85,7 +85,7 @@ def test_auto_is_fast_where_the_policy_is_on_a_gpu(algo, trainer, device, policy
 
 @pytest.mark.parametrize("algo", ["trpo", "recurrent-ppo", "maskable-ppo"])
 def test_not_every_algorithm_has_a_fast_form(algo):
-    with pytest.raises(ValueError, match=rf"trainer 'fast' is made for ppo, a2c, not for algo '{algo}'"):
+    with pytest.raises(ValueError, match=rf"trainer 'fast' supports ppo, a2c, not for algo '{algo}'"):
         make_algorithm(algo, make_vec_env("CartPole-v1"), seed=0, trainer="fast")
 
 
@@ -216,7 +216,7 @@ def test_a_broken_dependency_of_contrib_is_not_mistaken_for_contrib(monkeypatch)
         algorithm_class("trpo")
 
 
-@pytest.mark.parametrize(("device", "message"), [("cudda", "got 'cudda'"), ("cuda:99", "is not there")])
+@pytest.mark.parametrize(("device", "message"), [("cudda", "got 'cudda'"), ("cuda:99", "there is no device")])
 def test_impossible_devices_are_refused(device, message):
     with pytest.raises(ValueError, match=message):
         make_algorithm("ppo", make_vec_env("CartPole-v1"), seed=0, device=device)

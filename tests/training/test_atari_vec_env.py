@@ -273,7 +273,7 @@ def test_two_groups_play_the_same_games():
 def test_games_that_were_interrupted_can_be_reset(monkeypatch):
     env = AtariVecEnv("space_invaders", 2, threads=2)
     env.reset()
-    games = env._games[1]
+    games = env._groups[1]
     receive = games.native.recv
 
     def interrupted():
@@ -300,10 +300,10 @@ def test_a_group_can_be_stepped_alone():
         env.send(0, np.array([0, 99]))
     env.send(0, np.array([0, 1]))
     observations = env.receive(1)
-    rewards, dones, infos = env.outcome(1)
-    with pytest.raises(RuntimeError, match="twice"):
-        env.outcome(1)
+    rewards, dones, infos = env.step_results(1)
+    with pytest.raises(RuntimeError, match="called once after"):
+        env.step_results(1)
     assert (observations.shape, rewards.shape, dones.shape, len(infos)) == ((2, 4, 84, 84), (2,), (2,), 2)
-    assert env.reset().shape == (4, 4, 84, 84), "what was under way is forgotten"
+    assert env.reset().shape == (4, 4, 84, 84), "a pending step is discarded"
     env.step(np.array([0, 1, 0, 1]))
     env.close()

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
-from revd.training.env_checks import CheckedEnv, CheckedVecEnv, EnvironmentFault, find_checked
+from revd.training.checked_vec_env import CheckedVecEnv, find_checked_vec_env
+from revd.training.env_checks import CheckedEnv, EnvironmentFault
 from revd.training.vec_env import make_vec_env
 from tests.fast.test_overlapped_rollouts import Clocks
 from tests.support.environments import counting_envs
@@ -75,7 +76,7 @@ class Broken(Clocks):
 
     def receive(self, group):
         observations = super().receive(group)
-        rewards, _, infos = self._outcomes[group]
+        rewards, _, infos = self._results[group]
         if group == 1 and self._time[3] == 7:  # the end of an episode
             values = {"observation": observations[1], "reward": rewards[1:2]}
             values.get(self.part, infos[1]["terminal_observation"])[:1] = np.nan
@@ -94,7 +95,7 @@ def test_faults_in_the_second_group_are_those_of_its_environments(part, by_group
         for group, envs in enumerate(env.groups):
             env.send(group, actions[envs])
             env.receive(group)
-            env.outcome(group)
+            env.step_results(group)
 
     step = step_groups if by_group else lambda: env.step(actions)
     for _ in range(6):
@@ -167,9 +168,9 @@ def test_other_kinds_of_numbers_are_rewards(reward):
 
 def test_the_check_is_found_below_other_wrappers():
     env = make_vec_env("CartPole-v1", normalize="both")
-    assert find_checked(env) is env.venv
-    assert find_checked(VecNormalize(counting_envs(2))) is None
-    assert find_checked(None) is None
+    assert find_checked_vec_env(env) is env.venv
+    assert find_checked_vec_env(VecNormalize(counting_envs(2))) is None
+    assert find_checked_vec_env(None) is None
 
 
 def test_interrupts_pass():

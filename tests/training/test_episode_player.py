@@ -5,7 +5,7 @@ from gymnasium import spaces
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from revd.training.episode_player import play
+from revd.training.episode_player import play_episode
 from revd.training.vec_env import make_vec_env
 from tests.support.environments import TICK, CountingEnv, counting_envs
 from tests.support.sb3 import make_model
@@ -34,7 +34,7 @@ def model():
 
 
 def test_every_step_with_its_picture_reward_and_true_successor(model):
-    played = play(model, drawn(lengths=(4, 9)))
+    played = play_episode(model, drawn(lengths=(4, 9)))
     assert [int(frame.max()) for frame in played.frames] == [0, 1, 2, 3], "the state before each action"
     assert {frame.shape for frame in played.frames} == {(4, 5, 3)}, "without transparency"
     assert played.rewards.tolist() == [1.0, 2.0, 0.0, 1.0]
@@ -46,7 +46,7 @@ def test_every_step_with_its_picture_reward_and_true_successor(model):
 
 
 def test_a_long_episode_is_cut(model):
-    played = play(model, drawn(lengths=(40,)), max_steps=7)
+    played = play_episode(model, drawn(lengths=(40,)), max_steps=7)
     assert len(played.frames) == 7
     assert not played.rollout.dones.any()
 
@@ -55,7 +55,7 @@ def test_dict_observations_and_images_with_channels_last():
     parts = {"a": spaces.Box(-np.inf, np.inf, (2,)), "b": spaces.Box(0, 255, (40, 36, 3), np.uint8)}
     space = spaces.Dict(parts)
     model = make_model("PPO", counting_envs(observation_space=space), policy="MultiInputPolicy")
-    rollout = play(model, drawn(observation_space=space, lengths=(3,))).rollout
+    rollout = play_episode(model, drawn(observation_space=space, lengths=(3,))).rollout
     assert {name: tuple(part.shape) for name, part in rollout.observations.items()} == {
         "a": (3, 1, 2), "b": (3, 1, 3, 40, 36)
     }  # fmt: skip
@@ -64,13 +64,15 @@ def test_dict_observations_and_images_with_channels_last():
 
 def test_action_masks_are_respected():
     model = make_model("MaskablePPO", counting_envs(action_space=spaces.Discrete(2)))
-    played = play(model, drawn(action_space=spaces.Discrete(2), lengths=(30,)), deterministic=False)
+    played = play_episode(model, drawn(action_space=spaces.Discrete(2), lengths=(30,)), deterministic=False)
     assert not played.rollout.actions.any(), "the last action is never allowed"
 
 
 def test_a_maskable_policy_without_masks():
     env = make_vec_env("CartPole-v1")
-    played = play(make_model("MaskablePPO", env), make_vec_env("CartPole-v1", render_mode="rgb_array"), max_steps=3)
+    played = play_episode(
+        make_model("MaskablePPO", env), make_vec_env("CartPole-v1", render_mode="rgb_array"), max_steps=3
+    )
     assert len(played.frames) == 3
 
 
@@ -80,7 +82,7 @@ def test_statistics_are_the_models_and_stay_as_they_are():
     model.learn(16)
     mean = model.get_env().obs_rms.mean.copy()
     env = make_vec_env(**settings, render_mode="rgb_array")
-    played = play(model, env, seed=3, max_steps=5)
+    played = play_episode(model, env, seed=3, max_steps=5)
     np.testing.assert_array_equal(env.obs_rms.mean, mean)
     assert played.rewards.tolist() == [1.0] * 5, "not normalised"
     first, _ = gymnasium.make("CartPole-v1").reset(seed=3)
@@ -91,7 +93,7 @@ def test_statistics_are_the_models_and_stay_as_they_are():
 def test_an_atari_game_goes_on_after_a_lost_life_and_counts_the_real_score():
     env = make_vec_env("atari/assault")
     model = make_model("PPO", env, policy="CnnPolicy")
-    played = play(
+    played = play_episode(
         model, make_vec_env("atari/assault", render_mode="rgb_array"), seed=1, max_steps=400, deterministic=False
     )
     dones = played.rollout.dones[:, 0].nonzero()[:, 0]
@@ -101,8 +103,8 @@ def test_an_atari_game_goes_on_after_a_lost_life_and_counts_the_real_score():
 
 
 def test_a_task_without_pictures(model):
-    with pytest.raises(ValueError, match=r"cannot be drawn: render\(\) gives ndarray, not a picture"):
-        play(model, drawn(picture=(4, 5)))
+    with pytest.raises(ValueError, match=r"cannot be drawn: render\(\) returns ndarray, not a picture"):
+        play_episode(model, drawn(picture=(4, 5)))
 
 
 def test_a_task_whose_drawing_breaks(model, monkeypatch):
@@ -111,7 +113,7 @@ def test_a_task_whose_drawing_breaks(model, monkeypatch):
 
     monkeypatch.setattr(Drawn, "render", render)
     with pytest.raises(ValueError, match=r"^the task cannot be drawn: render\(\) raised RuntimeError: no display$"):
-        play(model, drawn())
+        play_episode(model, drawn())
 
 
 @pytest.mark.parametrize(
@@ -127,4 +129,4 @@ def test_what_draws_is_missing(model, monkeypatch, missing, message):
 
     monkeypatch.setattr(Drawn, "render", render)
     with pytest.raises(ValueError, match=message):
-        play(model, drawn())
+        play_episode(model, drawn())

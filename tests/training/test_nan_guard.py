@@ -10,7 +10,7 @@ from revd import cli
 from revd.runs.directory import RunDirectory
 from revd.sb3 import IntrinsicRewardCallback
 from revd.training.algorithms import make_algorithm
-from revd.training.nan_guard import Divergence, explain, policy_problem, rollout_problem
+from revd.training.nan_guard import NotFiniteError, not_finite_cause, policy_problem, rollout_problem
 from revd.training.session import Training
 from revd.training.vec_env import make_vec_env
 from tests.support.environments import counting_envs
@@ -53,7 +53,7 @@ def make_training(*, algo="a2c", trainer="sb3", bonus=None, **parameters):
 def diverge(training, tmp_path, said, **changes):
     """The snapshots that were taken of a training until it diverged."""
     saved = {}
-    with pytest.raises(Divergence, match=said):
+    with pytest.raises(NotFiniteError, match=said):
         learn(training, 20 * ROLLOUT, tmp_path, on_checkpoint=saved.__setitem__, **changes)
     for tensors, _ in saved.values():
         assert all(tensor.isfinite().all() for tensor in tensors.values() if tensor.is_floating_point())
@@ -83,7 +83,7 @@ def test_a_learning_rate_that_ruins_the_policy(algo, trainer, bonus, tmp_path):
 
 def test_what_the_last_update_ruins_is_noticed_before_the_end(tmp_path):
     training = make_training(learning_rate=1e30)
-    with pytest.raises(Divergence, match="weights"):
+    with pytest.raises(NotFiniteError, match="weights"):
         learn(training, ROLLOUT, tmp_path)
 
 
@@ -103,7 +103,7 @@ def test_other_errors_stay_what_they_are(tmp_path):
     training.model.train = lambda: (_ for _ in ()).throw(ValueError("something else"))
     with pytest.raises(ValueError, match=r"^something else$"):
         learn(training, ROLLOUT, tmp_path)
-    assert explain(ValueError("x"), training.model) is None
+    assert not_finite_cause(ValueError("x"), training.model) is None
 
 
 @pytest.mark.parametrize(("where", "said"), [("weight", "weights are nan"), ("optimiser", "optimiser's state")])
@@ -115,7 +115,7 @@ def test_no_snapshot_holds_what_is_not_finite(where, said, tmp_path):
         next(training.model.policy.parameters()).data[0] = torch.nan
     else:
         next(iter(training.model.policy.optimizer.state.values()))["exp_avg"][0] = torch.inf
-    with pytest.raises(Divergence, match=said):
+    with pytest.raises(NotFiniteError, match=said):
         training.snapshot()
 
 
@@ -134,21 +134,21 @@ def test_an_optimiser_may_hold_large_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rewards", "values", "said", "spoilt"),
+    ("rewards", "values", "said", "policy_lost"),
     [
-        (1.0, np.nan, "the policy expects returns of nan", True),
-        (1.0, 3e38, r"the policy expects returns of 3e\+38", True),
+        (1.0, np.nan, "the policy predicts values of nan", True),
+        (1.0, 3e38, r"the policy predicts values of 3e\+38", True),
         (np.nan, 1.0, "the task's reward of nan, at step 0 ", False),
     ],
 )
-def test_the_cause_of_a_rollout_that_is_not_finite(rewards, values, said, spoilt):
+def test_the_cause_of_a_rollout_that_is_not_finite(rewards, values, said, policy_lost):
     env = counting_envs(2)
     buffer = RolloutBuffer(4, env.observation_space, env.action_space, n_envs=2)
     assert rollout_problem(buffer) is None
     buffer.rewards[:], buffer.values[:], buffer.advantages[:] = rewards, values, np.inf
     problem, found = rollout_problem(buffer)
     assert problem.startswith(said.replace("\\", ""))
-    assert found == spoilt
+    assert found == policy_lost
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
@@ -167,8 +167,8 @@ def test_the_command_says_so_in_one_line_and_goes_on_later(reward, tmp_path, cap
         cli.main(command)
     assert error.value.code == 1
     said = capsys.readouterr().err
-    assert said.startswith("revd: Divergence: the training diverged at step 60: the task's reward of 3e+38")
-    assert said.endswith("the last checkpoint, after 40 steps, is kept: the same command goes on from there\n")
+    assert said.startswith("revd: NotFiniteError: the training diverged at step 60: the task's reward of 3e+38")
+    assert said.endswith("the last checkpoint, after 40 steps, is kept: the same command resumes from it\n")
     assert said.count("\n") == 1
     PLAN.update(reward=1.0)
     cli.main(command)

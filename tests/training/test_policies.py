@@ -127,5 +127,5 @@ def test_unknown_values_of_batch_norm():
 
 
 def test_batch_norm_is_refused_where_there_are_no_convolutions():
-    with pytest.raises(ValueError, match=r"batch_norm is 'eval', but it comes after convolutions, .*; leave it 'off'"):
+    with pytest.raises(ValueError, match=r"batch_norm is 'eval', but it follows convolutions, .*; use 'off'"):
         paper_policy(spaces.Box(-1, 1, (3,)), batch_norm="eval")

@@ -10,9 +10,9 @@ from revd.sb3 import IntrinsicRewardCallback
 from revd.storage.csv_file import CsvFile
 from revd.training import timing
 from revd.training.algorithms import make_algorithm
-from revd.training.env_checks import CheckedVecEnv
+from revd.training.checked_vec_env import CheckedVecEnv
 from revd.training.session import Training
-from revd.training.timing import Seconds, Stopwatch
+from revd.training.timing import Stopwatch, TimeBreakdown
 from tests.support.environments import CountingEnv
 from tests.training.test_session import listeners
 
@@ -80,7 +80,7 @@ def test_every_second_is_found_where_it_was_spent(algo, trainer, clock, monkeypa
         "checkpoint_every": 2 * ROLLOUT,
     }
     rows = learn(training, 3 * ROLLOUT, tmp_path, **slow)
-    assert training.seconds == Seconds(environment=3 * N_STEPS, acting=9, bonus=60, update=150, other=100)
+    assert training.seconds == TimeBreakdown(environment=3 * N_STEPS, acting=9, bonus=60, update=150, other=100)
     assert training.seconds.total == 3 * N_STEPS + 319
     for row in rows:
         assert float(row["time/environment"]) == N_STEPS
@@ -96,14 +96,14 @@ def test_a_second_learn_counts_from_its_own_start(clock, tmp_path):
     training = Training(model=make_algorithm("a2c", env, seed=0, parameters={"n_steps": N_STEPS}))
     for rollouts in (1, 3):
         learn(training, rollouts * ROLLOUT, tmp_path)
-    assert training.seconds == Seconds(environment=2 * N_STEPS)
+    assert training.seconds == TimeBreakdown(environment=2 * N_STEPS)
 
 
 def test_environments_that_nobody_measures_count_as_acting(clock, tmp_path):
     model = PPO("MlpPolicy", slow_environments(clock, seconds=1), n_steps=N_STEPS, batch_size=N_STEPS, device="cpu")
     training = Training(model=model)
     rows = learn(training, ROLLOUT, tmp_path)
-    assert training.seconds == Seconds(acting=N_STEPS)
+    assert training.seconds == TimeBreakdown(acting=N_STEPS)
     assert float(rows[0]["time/acting"]) == N_STEPS
     assert float(rows[0]["time/environment"]) == float(rows[0]["time/bonus"]) == 0
 
@@ -118,7 +118,7 @@ def test_a_broken_training_gets_its_methods_back(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         learn(training, ROLLOUT, tmp_path, on_rollout=fail)
     assert "train" not in vars(training.model)
-    assert training.seconds == Seconds()
+    assert training.seconds == TimeBreakdown()
 
 
 def test_a_stopwatch_adds_up_whatever_happens_inside(clock):

@@ -10,13 +10,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from revd.runs import config
 from revd.training.atari_vec_env import AtariVecEnv
-from revd.training.env_checks import CheckedVecEnv
-from revd.training.vec_env import (
-    Normalize,
-    load_normalization_state,
-    make_vec_env,
-    normalization_state,
-)
+from revd.training.checked_vec_env import CheckedVecEnv
+from revd.training.snapshot import load_normalization_state, normalization_state
+from revd.training.vec_env import NormalizeMode, make_vec_env
 from tests.support.bullet import needs_pybullet
 
 
@@ -179,7 +175,7 @@ def test_normalising_what_is_no_real_number_is_refused(monkeypatch, dict_task):
 
 
 def test_the_config_knows_the_same_choices():
-    assert get_args(config.Normalize) == get_args(Normalize)
+    assert get_args(config.NormalizeTask) == get_args(NormalizeMode)
 
 
 @pytest.mark.parametrize("task", ["atari/space-invaders", pytest.param("bullet/hopper", marks=needs_pybullet)])

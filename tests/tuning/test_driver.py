@@ -5,8 +5,8 @@ from dataclasses import replace
 import optuna
 import pytest
 
-from revd.runs.config import Parameters
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
 from revd.tuning.config import TuneConfig
 from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space

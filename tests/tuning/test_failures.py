@@ -162,4 +162,4 @@ def test_workers_wait_for_the_workers_of_a_killed_driver(tmp_path, monkeypatch):
 
     monkeypatch.setattr(driver, "LocalBackend", Recording)
     tune(search(tmp_path, trials=1), watch=lambda records: None, interval=0)
-    assert commands == [(*WORKER, "--patience", "120.0")]
+    assert commands == [(*WORKER, "--wait", "120.0")]

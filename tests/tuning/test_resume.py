@@ -13,8 +13,9 @@ import pytest
 
 from revd import cli
 from revd.runs import lease
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
+from revd.runs.parameters import Parameters
 from revd.tuning.config import TuneConfig
 from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space
@@ -57,7 +58,7 @@ def test_a_search_whose_driver_was_killed_is_resumed(tmp_path, capsys, monkeypat
 
 
 def test_the_search_waits_for_a_worker_of_a_killed_driver(tmp_path, monkeypatch):
-    monkeypatch.setattr(lease, "BEAT", 0.1)
+    monkeypatch.setattr(lease, "SECONDS_BETWEEN_BEATS", 0.1)
     training = TrainConfig(
         task="CartPole-v1", steps=256, n_envs=2, output=tmp_path, algo_params=Parameters(n_steps=64, batch_size=64)
     )

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.tuning.config import TuneConfig
 from revd.tuning.parameters import make_space, searchable_parameters, with_values
 from revd.tuning.space import DEFAULT_VALUES, NumberRange, ValueList, parse_values

@@ -1,7 +1,8 @@
-"""The search behind every neighbour function, and the choice of who does it.
+"""The one function of the search, and the choice of its backend.
 
-On CUDA a fused Triton kernel (`fused`), where Triton can be imported; everywhere else tiles of plain torch (`tiled`).
-Both are exact: candidates from products, distances from direct differences, and a proof for each point.
+CUDA uses Triton kernels (`triton_search`) where Triton works, everything else tiles of plain torch (`torch_search`).
+Both are exact: candidates come from matrix products, their distances from direct differences, and each point is proven
+to have no nearer neighbour.
 """
 
 from __future__ import annotations
@@ -13,24 +14,27 @@ import torch
 from torch import Tensor
 
 from revd.functional.search import torch_search
-from revd.functional.search.reference_set import Target
+from revd.functional.search.reference_set import ReferenceSet
 from revd.functional.search.triton_support import triton_works
 
 
-def nearest(x: Tensor, targets: Sequence[Target], k: int) -> list[Tensor]:
-    """Distances from the points of x, (b, n, d), to their k nearest in each target, (b, n, k), ascending."""
-    # Autocast would compute the products in half precision, of which the error bound knows nothing.
+def nearest_distances(x: Tensor, references: Sequence[ReferenceSet], k: int) -> list[Tensor]:
+    """Distances from the points of x, (b, n, d), to their k nearest in each set, (b, n, k), ascending."""
+    # Autocast would compute the products in half precision, for which the error bound does not hold.
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-        found: list[Tensor] = backend(x.device, x.shape, targets, k).nearest(x, targets, k)
-        return found
+        backend = choose_backend(x.device, x.shape, references, k)
+        distances: list[Tensor] = backend.nearest_distances(x, references, k)
+        return distances
 
 
-def backend(device: torch.device, shape: tuple[int, ...], targets: Sequence[Target], k: int) -> ModuleType:
-    """Who searches from points of a shape, (b, n, d), on a device: `fused` or `tiled`."""
-    # torch.compile does not look into what is cached: a CPU has no need to ask.
+def choose_backend(
+    device: torch.device, shape: tuple[int, ...], references: Sequence[ReferenceSet], k: int
+) -> ModuleType:
+    """The module that searches from points of a shape, (b, n, d), on a device."""
+    # torch.compile cannot trace the cached `triton_works`, so a CPU does not call it.
     if device.type == "cuda" and triton_works(device):
         from revd.functional.search import triton_search
 
-        if triton_search.can_search(shape, targets, k):
+        if triton_search.can_search(shape, references, k):
             return triton_search
     return torch_search

@@ -1,4 +1,4 @@
-"""Memory that is used again and again."""
+"""Buffers that the tiles of a search share."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 
-class Workspace:
-    """Buffers that all tiles of a search use in turn: fresh memory costs more than what is computed in it."""
+class ReusedBuffers:
+    """Named buffers that every tile of a search reuses: allocating memory costs more than the computation in it."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.buffers: dict[tuple[str, torch.dtype], Tensor] = {}
 
     def take(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """A tensor of that shape with anything in it, which the next one of that name overwrites."""
+        """An uninitialised tensor of that shape; the next one of the same name overwrites it."""
         size = math.prod(shape)
         key = (name, dtype)
         buffer = self.buffers.get(key)

@@ -1,4 +1,4 @@
-"""The few smallest of many: which columns of a row to look at."""
+"""Selection of the smallest values in each row."""
 
 from __future__ import annotations
 
@@ -8,66 +8,72 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from revd.functional.search.reused_buffers import Workspace
+from revd.functional.search.reused_buffers import ReusedBuffers
 
 #: Bits of the float32 that is infinite; as integers, all finite non-negative numbers are smaller.
 INFINITY = 0x7F800000
 
 
 class Selection(NamedTuple):
-    """Some columns of each row, (..., count), whether there is anything in them, and what all others exceed, (...)."""
+    """Selected columns of each row.
+
+    Attributes:
+        columns: (..., count), their indices.
+        found: (..., count), False where the value is inf.
+        outside: (...), a lower bound of all other values in the row.
+    """
 
     columns: Tensor
     found: Tensor
     outside: Tensor
 
 
-def smallest(values: Tensor, offset: Tensor, count: int, groups: int, workspace: Workspace) -> Selection:
-    """The `count` smallest of values + offset in each row.
+def select_smallest(values: Tensor, offset: Tensor, count: int, groups: int, buffers: ReusedBuffers) -> Selection:
+    """Select the `count` smallest of values + offset in each row.
 
     The smallest lie in the `count` groups with the smallest minima. Group g is the columns g, g + groups,
     g + 2 groups …, so that minima are taken over whole vectors at a time.
 
     Args:
-        values: (..., rows, groups * size); inf where there is nothing.
-        offset: (..., rows), what makes all values of a row non-negative but for rounding.
-        count: How many; at most `groups`.
-        groups: Number of groups; the number of columns for none.
-        workspace: Where the steps on the way are written.
+        values: (..., rows, groups * size); inf in columns that do not count.
+        offset: (..., rows), which makes all values of a row non-negative except for rounding.
+        count: How many to select; at most `groups`.
+        groups: Number of groups; the number of columns for no grouping.
+        buffers: Memory for intermediate results.
     """
     rows = values.shape[:-1]
     size = values.shape[-1] // groups
     offset = offset[..., None]
-    minima = workspace.take("minima", *rows, groups)
+    minima = buffers.take("minima", *rows, groups)
     if size == 1:
-        return _lowest(torch.add(values, offset, out=minima), count)
+        return _select_ungrouped(torch.add(values, offset, out=minima), count)
     torch.amin(values.unflatten(-1, (size, groups)), dim=-2, out=minima)
-    best = _lowest(minima.add_(offset), count)
-    columns = workspace.take("columns", *rows, size, count, dtype=torch.int64)
+    best = _select_ungrouped(minima.add_(offset), count)
+    columns = buffers.take("columns", *rows, size, count, dtype=torch.int64)
     starts = torch.arange(0, values.shape[-1], groups, device=values.device)
     columns = torch.add(best.columns[..., None, :], starts[:, None], out=columns).flatten(-2)
-    members = torch.gather(values, -1, columns, out=workspace.take("members", *columns.shape))
-    within = _lowest(members.add_(offset), count)
-    outside = torch.minimum(best.outside, within.outside)
-    return Selection(columns.gather(-1, within.columns), within.found, outside)
+    members = torch.gather(values, -1, columns, out=buffers.take("members", *columns.shape))
+    members_best = _select_ungrouped(members.add_(offset), count)
+    outside = torch.minimum(best.outside, members_best.outside)
+    return Selection(columns.gather(-1, members_best.columns), members_best.found, outside)
 
 
-def _lowest(values: Tensor, count: int) -> Selection:
-    """The same without groups, for values that are overwritten; negative ones count as 0."""
+def _select_ungrouped(values: Tensor, count: int) -> Selection:
+    """Select without groups. Overwrites `values`, and treats negative ones as 0."""
     values.clamp_(min=0)
     if values.shape[-1] == count:
         columns = torch.arange(count, device=values.device).expand(values.shape)
         return Selection(columns, values.isfinite(), torch.full_like(values[..., 0], torch.inf))
     if values.device.type == "cpu":
-        return _partition(values, count)
+        return _select_by_partition(values, count)
     found = values.topk(count + 1, dim=-1, largest=False, sorted=True)
     return Selection(found.indices[..., :count], found.values[..., :count].isfinite(), found.values[..., count])
 
 
-def _partition(values: Tensor, count: int) -> Selection:
-    """By NumPy's partition, which sorts whole vectors of integers at a time: a tenth of the time of `torch.topk`.
+def _select_by_partition(values: Tensor, count: int) -> Selection:
+    """Select by NumPy's partition of integers: it is vectorised and takes a tenth of the time of `torch.topk`.
 
-    Non-negative floats are ordered as their bits are. The last bits of each give way to its column.
+    Non-negative floats have the order of their bits. The column replaces the last bits of each.
     """
     mask = (1 << (values.shape[-1] - 1).bit_length()) - 1
     keys = values.view(torch.int32)
@@ -78,7 +84,7 @@ def _partition(values: Tensor, count: int) -> Selection:
 
 
 def sorted_rows(values: Tensor) -> Tensor:
-    """Each row ascending; `torch.sort` is slow on many short rows on the CPU."""
+    """Sort each row in ascending order; `torch.sort` is slow on many short rows on the CPU."""
     if values.device.type == "cpu":
         return torch.from_numpy(np.sort(values.numpy(), axis=-1))
     return values.sort(dim=-1).values

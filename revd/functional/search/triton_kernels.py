@@ -1,8 +1,8 @@
-"""The Triton kernels of the fused search: prepare the columns, search, and search again where there is no proof.
+"""The Triton kernels of the search: prepare the columns, search, and search unproven rows again.
 
-A search is a point of x against the columns y_s of its batch, for one or two sets of columns (s = 0, 1) in one launch.
-Nothing of size n x m is written: each program streams tiles of columns past its rows and keeps, for every residue class
-of columns modulo the tile's width, the four smallest squared distances, packed with the tile's number into 32 bits.
+One launch compares each point of x with the columns y_s of its batch, for one or two sets of columns (s = 0, 1). No
+result of size n x m is written. Each program streams tiles of columns past its rows. For every residue class of columns
+modulo the tile's width, it keeps the four smallest squared distances, packed with the tile's number into 32 bits.
 
 The arithmetic is described in `rounding.py`, the launches in `triton_search.py`.
 """
@@ -19,21 +19,21 @@ EMPTY = tl.constexpr(0x7FFFFFFF)
 
 
 @triton.jit
-def nothing(target):
-    """Write a zero: to see whether kernels can be compiled and launched at all."""
-    tl.store(target, 0.0)
+def write_zero(out):
+    """Write a zero, to test whether kernels can be compiled and launched."""
+    tl.store(out, 0.0)
 
 
 @triton.jit
 def _rounded(values):
-    """A float32 to the nearest bfloat16, still as a float32: conversion rounds differently from machine to machine."""
+    """Round to the nearest bfloat16, kept as a float32: rounding by conversion differs between machines."""
     bits = values.to(tl.int32, bitcast=True) + 0x8000
     return (bits & ~0xFFFF).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def _halves(values):
-    """A float32 as the sum of two bfloat16, to a relative error of 2^-17."""
+    """Split a float32 into two bfloat16 whose sum has a relative error of 2^-17."""
     high = _rounded(values)
     return high.to(tl.bfloat16), _rounded(values - high).to(tl.bfloat16)
 
@@ -60,9 +60,9 @@ def prepare(
     HEADER: tl.constexpr,
     RAGGED: tl.constexpr,
 ):
-    """Columns about a centre, as two bfloat16 halves, with their squared norms; inf where there is no column.
+    """Write the columns minus a centre, as two bfloat16 halves, and their squared norms; inf in padding.
 
-    The centre is the mean of `SAMPLE` columns spread over the valid ones: every program finds the same one by itself.
+    The centre is the mean of `SAMPLE` columns spread over the valid ones. Every program computes the same one.
     """
     blocks = width // ROWS
     block = tl.program_id(0) % blocks
@@ -94,7 +94,7 @@ def prepare(
         tl.store(high + place, first)
         tl.store(low + place, second)
         tl.store(center + slot * PADDED + dims, mean, mask=(block == 0) & (dims < PADDED))
-    # A column that overflows or is NaN counts as infinitely large here, so that no row is called proven.
+    # A column that overflows or is NaN gets an infinite norm, so that no row counts as proven.
     total = tl.where((rows < count) & (total == total), total, float("inf"))
     tl.store(square + slot * width + rows, total)
     if tl.program_id(0) + tl.program_id(1) == 0:
@@ -103,7 +103,7 @@ def prepare(
 
 @triton.jit
 def _add_product(total, row_high, row_low, column_high, column_low, WIDEN: tl.constexpr):
-    """Three of the four products of the halves, the smallest first."""
+    """Add three of the four products of the halves, the smallest first."""
     if WIDEN:
         row_high, row_low = row_high.to(tl.float32), row_low.to(tl.float32)
         column_high, column_low = column_high.to(tl.float32), column_low.to(tl.float32)
@@ -123,7 +123,7 @@ def _row_halves(x, mean, rows, dims, d, seen):
 
 @triton.jit
 def _direct(x, y, rows, columns, d, CHUNK: tl.constexpr, PADDED: tl.constexpr):
-    """Squared distances from direct differences, row i to column i; inf where the column is negative."""
+    """Squared distances of row i to column i from direct differences; inf where the column is negative."""
     total = tl.zeros([rows.shape[0]], tl.float32)
     for start in range(0, PADDED, CHUNK):
         dims = start + tl.arange(0, CHUNK)
@@ -172,7 +172,7 @@ def search(
     STAGES: tl.constexpr,
     WIDEN: tl.constexpr,
 ):
-    """The K nearest of every row, and a list of the rows for which that is not proven."""
+    """Write the K nearest of every row, and list the rows for which this is not proven."""
     blocks = tl.cdiv(n, ROWS)
     block = tl.program_id(0) % blocks
     batch = tl.program_id(0) // blocks
@@ -239,7 +239,7 @@ def search(
         best1 = tl.minimum(best1, tl.maximum(best0, key))
         best0 = tl.minimum(best0, key)
 
-    # Nothing that a class has seen and not kept is nearer than the last one it kept.
+    # No column that a class has dropped is nearer than the last one it kept.
     outside = tl.min(best3, axis=1)
     itself = rows
     if OWN == 2:
@@ -277,7 +277,7 @@ def search(
     size = tl.sqrt(row_square) + tl.sqrt(tl.max(largest, axis=0))
     bound = error * size * size + underflow
     proven = (outside - bound >= kth * slack) | (kth == 0) | (outside == float("inf"))
-    # Where numbers overflow or are NaN, the products say nothing.
+    # If numbers overflow or are NaN, the products prove nothing.
     proven = proven & (row_square + bound < float("inf"))
     missing = (rows < n) & ~proven
     index = tl.atomic_add(unproven + tl.zeros([ROWS], tl.int32), 1, mask=missing)
@@ -309,10 +309,10 @@ def search_again(
     OWN: tl.constexpr,
     HEADER: tl.constexpr,
 ):
-    """All distances of the unproven rows from direct differences.
+    """Search all columns for the unproven rows, by direct differences.
 
-    Where there are few such rows, several programs share one: each leaves the K best of its columns in `partial`, and
-    the last one to arrive puts them together.
+    If there are few such rows, several programs share one. Each writes the K best of its columns to `partial`, and the
+    last program to finish merges them.
     """
     slots = tl.arange(0, SLOTS)
     count = tl.load(unproven)
@@ -340,7 +340,7 @@ def search_again(
         span = tl.cdiv(m, parts)
         begin = (item % parts) * span
         end = tl.minimum(begin + span, m)
-        # The K best so far, in any order; the other slots never count as the worst.
+        # The K best so far, in any order; -1 keeps the other slots from being the worst.
         best = tl.where(slots < K, float("inf"), -1.0)
         for first in range(begin, end, COLUMNS):
             columns = first + tl.arange(0, COLUMNS)
@@ -357,7 +357,7 @@ def search_again(
             nearest = tl.min(squared, axis=0)
             worst = tl.max(best, axis=0)
             while nearest < worst:
-                # One of each, where several are equal.
+                # Only one of each, where several are equal.
                 slot_out = tl.min(tl.where(best == worst, slots, SLOTS), axis=0)
                 column_in = tl.min(tl.where(squared == nearest, columns, first + COLUMNS), axis=0)
                 best = tl.where(slots == slot_out, nearest, best)
@@ -378,7 +378,7 @@ def search_again(
 
 @triton.jit
 def _store_sorted(squared, out, SIZE: tl.constexpr, K: tl.constexpr):
-    """The roots of the K smallest, ascending."""
+    """Store the square roots of the K smallest values in ascending order."""
     places = tl.arange(0, SIZE)
     for rank in range(K):
         smallest = tl.min(squared, axis=0)

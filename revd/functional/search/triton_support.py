@@ -1,4 +1,4 @@
-"""Whether kernels of our own can be compiled for a device."""
+"""Whether Triton kernels can be compiled for a device, and how to launch them there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import torch
 
 @cache
 def triton_works(device: torch.device) -> bool:
-    """Triton comes with CUDA builds of torch, and needs a C compiler; its products of bfloat16 need Ampere or later.
+    """Whether Triton can compile and launch kernels on the device.
 
-    AMD's GPUs, which torch calls "cuda" too, take other options, and nothing was tried on them.
+    Triton comes with CUDA builds of torch and needs a C compiler. Its products of bfloat16 need Ampere or later. AMD's
+    GPUs, which torch calls "cuda" too, need other options and were not tested.
     """
     if device.type != "cuda" or torch.version.hip is not None or find_spec("triton") is None:
         return False
@@ -23,16 +24,14 @@ def triton_works(device: torch.device) -> bool:
     from revd.functional.search import triton_kernels
 
     try:
-        with current(device):
-            triton_kernels.nothing[(1,)](torch.zeros(1, device=device))
-    except Exception as error:  # Triton, its compilers and the driver raise what they like
-        warnings.warn(
-            f"Triton cannot compile kernels here, so torch's stand in, which are slower: {error}", stacklevel=2
-        )
+        with launching_on(device):
+            triton_kernels.write_zero[(1,)](torch.zeros(1, device=device))
+    except Exception as error:  # Triton, its compilers and the driver raise errors of many types.
+        warnings.warn(f"Triton cannot compile kernels here, so slower ones of torch are used: {error}", stacklevel=2)
         return False
     return True
 
 
-def current(device: torch.device) -> AbstractContextManager[object]:
-    """Within it, Triton launches on the device: it takes the current one, wherever the tensors are."""
+def launching_on(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which Triton launches on the device: it uses the current one, wherever the tensors are."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

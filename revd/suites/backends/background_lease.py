@@ -1,4 +1,4 @@
-"""A run's directory, kept from others without waiting for it."""
+"""The lease of a run's directory, acquired in a background thread."""
 
 import threading
 from collections.abc import Iterator
@@ -6,36 +6,34 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
 from revd.runs.directory import RunDirectory
-from revd.runs.lease import GLANCE, Lease
+from revd.runs.lease import SECONDS_BETWEEN_LOOKS, Lease
 
 
 @contextmanager
-def keeping(directory: RunDirectory) -> Iterator[Future[Lease]]:
-    """
-    Lock a directory from a thread of its own, where a holder that may be dead is waited for.
+def lease_in_background(run: RunDirectory) -> Iterator[Future[Lease]]:
+    """Lock a run's directory in a thread, which waits there if another machine's process may still hold it.
 
-    The lease comes at once or once that holder has been silent for long enough; a FileExistsError in its place says who
-    has the directory.
+    The future gives the lease, or raises a FileExistsError that names the holder.
     """
-    held: Future[Lease] = Future()
-    over = threading.Event()
-    keeper = threading.Thread(target=_keep, args=(directory, held, over), name="keeping", daemon=True)
-    keeper.start()
+    acquired: Future[Lease] = Future()
+    release = threading.Event()
+    thread = threading.Thread(target=_hold, args=(run, acquired, release), name="background-lease", daemon=True)
+    thread.start()
     try:
-        # Mostly there is nobody to wait for.
-        wait([held], timeout=GLANCE)
-        yield held
+        # Usually there is no other holder, and the lease is there at once.
+        wait([acquired], timeout=SECONDS_BETWEEN_LOOKS)
+        yield acquired
     finally:
-        over.set()
-        # A thread that still waits lets go of the lease as soon as it gets it.
-        if held.done():
-            keeper.join()
+        release.set()
+        # A thread that still waits releases the lease as soon as it gets it.
+        if acquired.done():
+            thread.join()
 
 
-def _keep(directory: RunDirectory, held: Future[Lease], over: threading.Event) -> None:
+def _hold(run: RunDirectory, acquired: Future[Lease], release: threading.Event) -> None:
     try:
-        with directory.locked() as lease:
-            held.set_result(lease)
-            over.wait()
+        with run.locked() as lease:
+            acquired.set_result(lease)
+            release.wait()
     except Exception as error:
-        held.set_exception(error)
+        acquired.set_exception(error)

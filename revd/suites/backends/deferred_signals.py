@@ -1,4 +1,4 @@
-"""Moments that an interrupt must not cut in two."""
+"""Code that an interrupt must not cut short."""
 
 import signal
 import threading
@@ -10,25 +10,25 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Have what SIGINT and SIGTERM do happen afterwards; threads other than the main one never hear them."""
+def defer_signals() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM after the context. Has no effect outside the main thread, which receives them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
 
     def remember(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+        received.append(number)
 
-    with ExitStack() as afterwards:
-        afterwards.callback(_deliver, came)
+    with ExitStack() as at_exit:
+        at_exit.callback(_raise_signals, received)
         for number in _SIGNALS:
-            # In this order, so that a signal in between leaves nothing changed.
-            afterwards.callback(signal.signal, number, signal.getsignal(number))
+            # In this order, so that a signal between the two lines still restores the handler.
+            at_exit.callback(signal.signal, number, signal.getsignal(number))
             signal.signal(number, remember)
         yield
 
 
-def _deliver(numbers: list[int]) -> None:
+def _raise_signals(numbers: list[int]) -> None:
     for number in numbers:
         signal.raise_signal(number)

@@ -1,4 +1,4 @@
-"""What the launcher knows of the places where runs are started: an interface that all of them have."""
+"""The interface of backends, as the scheduler uses it."""
 
 from typing import Protocol
 
@@ -6,32 +6,32 @@ from revd.runs.config import TrainConfig
 
 
 class Attempt(Protocol):
-    """One try at one run, in a process somewhere. How far the run is stands in its own status file."""
+    """One try at one run, in a process somewhere. The run's own status file says how far it is."""
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet, begun or not."""
+        """Whether it has not ended, started or not."""
 
     @property
     def queued(self) -> bool:
-        """Whether it waits for room and nothing of it has begun."""
+        """Whether it still waits for room on a machine."""
 
     @property
     def lost(self) -> bool:
-        """Whether its machine ended it, and not the run itself. Only asked when it is not running."""
+        """Whether its machine was lost, rather than the run failing. Valid only once it is not running."""
 
-    def last_words(self) -> str:
-        """Why it ended, where the status file does not say so. Only asked when it is not running."""
+    def end_reason(self) -> str:
+        """Why it ended, for a run whose status file does not tell. Valid only once it is not running."""
 
     def ask_to_stop(self) -> None:
-        """Let the run write down that it was interrupted, and end; it can be gone on with."""
+        """Interrupt the run, which records it and ends. It can be resumed."""
 
     def stop(self) -> None:
-        """Wait a while for its end, then end it, and let go of all that belongs to it."""
+        """Wait some time for its end, then end it, and release its resources."""
 
 
 class Backend(Protocol):
-    """A place where runs are started."""
+    """Starts runs on one or more machines."""
 
     def start(self, config: TrainConfig) -> Attempt:
-        """Start or go on with a run. An OSError or ValueError says why this run cannot be started."""
+        """Start or resume a run whose directory was checked. An OSError or ValueError if this run cannot start."""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
@@ -20,80 +21,83 @@ class LocalBackend:
     """Starts each run in a process of its own.
 
     Args:
-        worker: The command of a process that reads a config from its standard input.
-        environment: Variables of the process, over those of this one.
+        worker: Command of a process that reads a config from its standard input.
+        environment: Variables of the process, in addition to those of this one.
     """
 
     def __init__(self, worker: Sequence[str] = WORKER, *, environment: Mapping[str, str] | None = None) -> None:
-        self._worker = list(worker)
+        self._worker = tuple(worker)
         self._environment = dict(environment or {})
 
-    def start(self, config: TrainConfig) -> "WorkerProcess":
-        """Start the worker. An OSError or ValueError says what is in its way: a full disk, a damaged directory."""
-        directory = RunDirectory(config.directory)
-        prepare_directory(directory, config)
-        with open(directory.log, "a", opener=_without_following) as log:
-            # A session of its own: Ctrl-C reaches only us, and we end the workers in order.
+    def start(self, config: TrainConfig, directory: Path | None = None) -> "WorkerProcess":
+        """Start the worker, in `config.directory` or another directory.
+
+        An OSError or ValueError if the run cannot start, as with a full disk or a symbolic link in its directory.
+        """
+        run = RunDirectory(directory or config.directory)
+        prepare_directory(run)
+        command = self._worker if directory is None else (*self._worker, "--directory", os.fspath(directory))
+        with open(run.log, "a", opener=_open_without_following_links) as log:
+            # In a session of its own, so that Ctrl-C does not reach it: `stop` ends the workers.
             process = subprocess.Popen(
-                self._worker,
+                command,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Before torch loads: a pool as large as the machine in every process would choke it.
+                # Set before torch loads: otherwise every process would have as many threads as the machine has cores.
                 env={**os.environ, "OMP_NUM_THREADS": str(config.torch_threads), **self._environment},
                 start_new_session=True,
                 text=True,
             )
         assert process.stdin is not None
-        # A worker that is gone already cannot read; its last words will say why it went.
+        # A worker that has already ended does not read; `end_reason` explains why it ended.
         with suppress(BrokenPipeError):
-            # The pipe stays open: a worker ends when this process does, even when it is killed.
+            # The pipe stays open. When this process ends, even if it is killed, so does the worker.
             process.stdin.write(config.to_json() + "\n")
             process.stdin.flush()
-        return WorkerProcess(process, directory)
+        return WorkerProcess(process, run)
 
 
-def prepare_directory(directory: RunDirectory, config: TrainConfig) -> None:
-    """Make the directory of a run, and refuse one that holds another run or leads elsewhere."""
-    directory.open(config)
-    make_directory(directory.path)
-    directory.refuse_links()
+def prepare_directory(run: RunDirectory) -> None:
+    """Make the directory of a run. A ValueError if it contains symbolic links."""
+    make_directory(run.path)
+    run.refuse_links()
 
 
 class WorkerProcess:
-    """A worker that was started, and what can be known about it from outside."""
+    """A process that trains one run."""
 
     queued = False
-    #: A process of this machine that was killed may be killed again: that is the run's own trouble.
+    #: If a process of this machine was killed, its run has failed: it may be killed again.
     lost = False
 
-    def __init__(self, process: subprocess.Popen[str], directory: RunDirectory) -> None:
+    def __init__(self, process: subprocess.Popen[str], run: RunDirectory) -> None:
         self._process = process
-        self._directory = directory
+        self._run = run
 
     @property
     def running(self) -> bool:
-        """Whether the process has not ended yet."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
-    def last_words(self) -> str:
+    def end_reason(self) -> str:
         """The signal that killed it, the last line of its log, or its exit code."""
         code = self._process.wait()
         if code < 0:
             return f"killed by {_signal_name(-code)}"
         lines = []
-        # The whole directory may be gone.
+        # The directory may have been deleted.
         with suppress(OSError):
-            lines = self._directory.log.read_text(errors="replace").strip().splitlines()
+            lines = self._run.log.read_text(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else f"exit code {code}"
 
     def ask_to_stop(self) -> None:
-        """Terminate it, which it takes as an interrupt."""
+        """Send SIGTERM, which interrupts the training."""
         if self.running:
             self._process.terminate()
 
     def stop(self) -> None:
-        """Wait for its end, kill it if it does not come, and close the pipe to it."""
+        """Wait for its end, kill it after `SECONDS_TO_STOP`, and close the pipe to it."""
         try:
             self._process.wait(timeout=SECONDS_TO_STOP)
         except subprocess.TimeoutExpired:
@@ -108,10 +112,9 @@ class WorkerProcess:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # most real-time signals have none
+    except ValueError:  # most real-time signals have no name
         return f"signal {number}"
 
 
-def _without_following(path: str, flags: int) -> int:
-    """Opens a file, but not one that a symbolic link leads to."""
+def _open_without_following_links(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)

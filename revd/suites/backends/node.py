@@ -1,6 +1,5 @@
-"""The node's side of a run on a cluster: what the launcher asks it, and what it answers."""
+"""The node's side of a run on a cluster: it starts the run, reports on it, and stops it."""
 
-import os
 import shutil
 import socket
 import tempfile
@@ -9,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from revd.runs.config import TrainConfig
-from revd.suites.backends.file_transfer import Parcel, Stamp, all_stamps, elsewhere, pack, unpack
+from revd.suites.backends.file_transfer import ChangedFiles, Stamp, apply_changes, collect_changes, file_stamps
 from revd.suites.backends.local import WORKER, LocalBackend, WorkerProcess
 
-#: How long a run that seems to be held by another process is waited for: a node that lost the cluster ends its runs
-#: once it knows, and the lease of a dead one runs out.
-PATIENCE = 120.0
+#: How long a worker waits for a run that another process seems to hold. A node that lost the cluster ends its runs once
+#: it notices, and the lease of a dead node expires.
+SECONDS_TO_WAIT_FOR_RUN = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,98 +22,98 @@ class SharedPath:
 
     Attributes:
         path: The directory.
-        mark: A file in it that the launcher has just made.
+        marker: A file in it that the launcher has just made.
     """
 
     path: Path
-    mark: Path
+    marker: Path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
-    """How a run is doing.
+class NodeReport:
+    """The state of a run on its node.
 
     Attributes:
-        running: Whether its process has not ended yet.
-        last_words: Why it ended.
-        parcel: What has changed in its directory, if the launcher does not see it.
+        running: Whether its process has not ended.
+        end_reason: Why it ended.
+        changes: The files that have changed; None if the launcher sees the directory.
     """
 
     running: bool
-    last_words: str
-    parcel: Parcel | None
+    end_reason: str
+    changes: ChangedFiles | None
 
 
-class Host:
-    """One run in a process of this node. Questions may come twice: answers get lost with connections.
+class NodeRun:
+    """One run in a process of this node. Methods may be called twice, since replies get lost with connections.
 
     Args:
-        worker: The command of the process; this node's own if it is not given.
-        gpus: Whether the run has GPUs; without, it sees none, where Ray would let it see them all.
+        worker: Command of the process; by default this node's.
+        gpus: Whether the run has GPUs. If not, they are hidden from it, since Ray would show it all of them.
     """
 
     def __init__(self, worker: Sequence[str] | None = None, *, gpus: bool = False) -> None:
         self._worker = WORKER if worker is None else worker
         self._environment = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
-        self._attempt: WorkerProcess | None = None
-        self._own: Path | None = None
-        self._brought: dict[str, Stamp] = {}
+        self._process: WorkerProcess | None = None
+        self._own_disk: Path | None = None
+        self._initial_stamps: dict[str, Stamp] = {}
 
-    def greet(self) -> str:
-        """The node has room: its name."""
+    def hostname(self) -> str:
+        """The node's name. A reply shows that there was room on the node."""
         return socket.gethostname()
 
-    def begin(self, config: TrainConfig, source: SharedPath | Parcel) -> dict[str, Stamp]:
-        """Start the run where the launcher sees it, or on this node's own disk with the files it has so far.
+    def start(self, config: TrainConfig, source: SharedPath | ChangedFiles) -> dict[str, Stamp]:
+        """Start the run in a shared directory, or on this node's own disk with the files that it has so far.
 
-        The answer: the stamps of those files as they are here, for the first look.
+        Returns the stamps of those files on this disk, for the first report.
         """
-        if self._attempt is None:
+        if self._process is None:
             try:
-                self._attempt = self._start(config, source)
+                self._process = self._start(config, source)
             except BaseException:
-                self.leave()
+                self.clean_up()
                 raise
-        return self._brought
+        return self._initial_stamps
 
-    def _start(self, config: TrainConfig, source: SharedPath | Parcel) -> WorkerProcess:
+    def _start(self, config: TrainConfig, source: SharedPath | ChangedFiles) -> WorkerProcess:
         if isinstance(source, SharedPath):
-            place = source.path
-            if not source.mark.exists():
+            directory = source.path
+            if not source.marker.exists():
                 raise ValueError(
-                    f"{socket.gethostname()} does not see {str(place)!r}: choose an output that all nodes share, or "
-                    "have the files fetched with --fetch"
+                    f"{socket.gethostname()} does not see {str(directory)!r}: choose an output that all nodes share, "
+                    "or have the files fetched with --fetch"
                 )
         else:
-            self._own = Path(tempfile.mkdtemp(prefix="revd-"))
-            place = self._own / "run"
-            unpack(source, place)
-            self._brought = all_stamps(place)
-        command = (*self._worker, "--place", os.fspath(place), "--patience", str(PATIENCE))
-        return LocalBackend(command, environment=self._environment).start(elsewhere(config, place))
+            self._own_disk = Path(tempfile.mkdtemp(prefix="revd-"))
+            directory = self._own_disk / "run"
+            apply_changes(source, directory)
+            self._initial_stamps = file_stamps(directory)
+        command = (*self._worker, "--wait", str(SECONDS_TO_WAIT_FOR_RUN))
+        return LocalBackend(command, environment=self._environment).start(config, directory)
 
-    def look(self, known: Mapping[str, Stamp]) -> Outlook:
-        """How the run is doing, with what has changed since the files of the stamps `known`."""
-        assert self._attempt is not None
-        running = self._attempt.running
-        words = "" if running else self._attempt.last_words()
-        parcel = None if self._own is None else pack(self._own / "run", known, ended=not running)
-        return Outlook(running=running, last_words=words, parcel=parcel)
+    def report(self, known: Mapping[str, Stamp]) -> NodeReport:
+        """The state of the run, with the files that have changed since those with the stamps `known`."""
+        assert self._process is not None
+        running = self._process.running
+        reason = "" if running else self._process.end_reason()
+        changes = None if self._own_disk is None else collect_changes(self._own_disk / "run", known, ended=not running)
+        return NodeReport(running=running, end_reason=reason, changes=changes)
 
     def ask_to_stop(self) -> None:
         """Interrupt the run."""
-        if self._attempt is not None:
-            self._attempt.ask_to_stop()
+        if self._process is not None:
+            self._process.ask_to_stop()
 
     def stop(self) -> None:
-        """End the run, if need be by force."""
-        if self._attempt is not None:
-            self._attempt.stop()
+        """Wait for the run to end, and kill it if it does not."""
+        if self._process is not None:
+            self._process.stop()
 
-    def leave(self) -> None:
+    def clean_up(self) -> None:
         """End the run, if it has not ended, and delete it from this node's own disk."""
         self.ask_to_stop()
         self.stop()
-        if self._own is not None:
-            shutil.rmtree(self._own, ignore_errors=True)
-            self._own = None
+        if self._own_disk is not None:
+            shutil.rmtree(self._own_disk, ignore_errors=True)
+            self._own_disk = None

@@ -1,4 +1,4 @@
-"""Runs on the nodes of a Ray cluster, each in a process that an actor starts there and watches."""
+"""Runs on the nodes of a Ray cluster, each in a process that an actor starts there."""
 
 import logging
 import math
@@ -14,8 +14,7 @@ import ray
 from ray._private.services import get_ray_address_from_environment
 
 from revd.runs.config import TrainConfig
-from revd.runs.directory import RunDirectory
-from revd.suites.backends.node import Host
+from revd.suites.backends.node import NodeRun
 from revd.suites.backends.ray_attempt import RayAttempt
 from revd.suites.backends.ray_nodes import has_room, living_nodes, require_worker
 
@@ -23,16 +22,16 @@ SECONDS_TO_ANSWER = 10.0
 
 
 class RayBackend:
-    """Starts each run on whichever node has room for it. A context manager: runs are started while it is open.
+    """Starts each run on a node that has room for it, within a `with` block.
 
     Args:
-        address: Of the cluster: "auto" for the one that this machine is part of, HOST:PORT, or "local" for one that is
-            started here and ends with the context. Where Ray is connected already, that connection is used.
+        address: "auto" for the cluster that this machine is part of, HOST:PORT, or "local" for one that is started here
+            and ends with the context. If Ray is already connected, that connection is used.
         cpus_per_run: CPUs that Ray reserves for a run.
-        gpus_per_run: GPUs, or a fraction of one to let several runs share it; with 0, runs see none.
-        fetch: The nodes have disks of their own: runs are written there, and their files are fetched to this machine
-            with each checkpoint. Otherwise all nodes must see the runs' directories under the same path.
-        worker: The command of a process that reads a config from its standard input; each node's own by default.
+        gpus_per_run: GPUs of a run, or a fraction of one to let several runs share it; with 0, runs see none.
+        fetch: Whether the nodes write to their own disks. Then files are fetched to this machine with each checkpoint.
+            Without it, all nodes must see the runs' directories under the same path.
+        worker: Command of a process that reads a config from its standard input; by default each node's own.
     """
 
     def __init__(
@@ -51,9 +50,9 @@ class RayBackend:
         self._address = address
         self._fetch = fetch
         self._needs = {"CPU": cpus_per_run, "GPU": gpus_per_run}
-        # A lost actor is not restarted by Ray: the launcher starts the run again, from what the lost one left.
-        hosts: Any = ray.remote(num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_restarts=0)(Host)
-        self._new_host: Callable[[], Any] = lambda: hosts.remote(worker, gpus=gpus_per_run > 0)
+        # Ray must not restart a lost actor: the scheduler resumes the run from its last checkpoint.
+        actors: Any = ray.remote(num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_restarts=0)(NodeRun)
+        self._new_actor: Callable[[], Any] = lambda: actors.remote(worker, gpus=gpus_per_run > 0)
         self._connection: ExitStack | None = None
 
     def __enter__(self) -> Self:
@@ -77,19 +76,18 @@ class RayBackend:
         return f"a Ray cluster of {number}, {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
 
     def start(self, config: TrainConfig) -> RayAttempt:
-        """Queue the run. A ValueError or OSError says why it cannot be started; others come as its last words."""
+        """Queue the run. A ValueError if it cannot be started; later errors are the attempt's `end_reason`."""
         if self._connection is None:
             raise RuntimeError("a RayBackend starts runs while it is open: use it as a context manager")
-        RunDirectory(config.directory).open(config)
         if config.init_from is not None and not config.init_from.is_absolute():
             raise ValueError(
                 f"init_from must be an absolute path that all nodes see, got {str(config.init_from)!r}: nodes do not "
-                "know which directory this command was given in"
+                "know the directory in which this command runs"
             )
-        return RayAttempt(self._new_host(), config, fetch=self._fetch)
+        return RayAttempt(self._new_actor(), config, fetch=self._fetch)
 
     def _warn_of_missing_room(self) -> None:
-        """No error: a cluster that grows on demand starts with less than it can have."""
+        """Warn only, since a cluster that grows on demand may add such a node."""
         needs = " and ".join(f"{need:g} {name}s" for name, need in self._needs.items() if need)
         warnings.warn(f"no node of the Ray cluster has {needs}: runs wait until one joins that has", stacklevel=3)
 
@@ -100,10 +98,10 @@ def _connected(address: str) -> Iterator[None]:
         yield
         return
     options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-    with _own_termination():
+    with _keeping_sigterm_handler():
         try:
             _require_answer(_resolved(address))
-            # Ray has workers import from the directory that one is in, where a stranger's runs may be.
+            # Ray's workers import from the current directory, which may contain untrusted runs.
             with chdir("/"):
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except (OSError, RuntimeError, ValueError) as error:
@@ -118,12 +116,12 @@ def _connected(address: str) -> Iterator[None]:
 
 
 def _resolved(address: str) -> str:
-    """What Ray takes "auto" for: RAY_ADDRESS, a cluster that this machine runs, or the last one that it was part of."""
+    """Resolve "auto" as Ray does: RAY_ADDRESS, a cluster on this machine, or the last one it was part of."""
     return str(get_ray_address_from_environment(address, None)) if address == "auto" else address
 
 
 def _require_answer(address: str) -> None:
-    """Raise an OSError if nobody listens at HOST:PORT, where Ray itself would try for many minutes."""
+    """Raise an OSError if no process listens at HOST:PORT: Ray itself would try for many minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "/" not in address:
         try:
@@ -133,8 +131,8 @@ def _require_answer(address: str) -> None:
 
 
 @contextmanager
-def _own_termination() -> Iterator[None]:
-    """Ray answers SIGTERM in its own way and leaves it at that; afterwards it is answered as before."""
+def _keeping_sigterm_handler() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

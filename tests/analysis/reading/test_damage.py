@@ -11,7 +11,8 @@ import pytest
 
 from revd.analysis.reading.runs import find_runs, load_run
 from revd.analysis.statistics.scores import runs_with_score
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.runs.train import train
 from tests.analysis.support import write_json, write_run
 

@@ -6,7 +6,8 @@ import pytest
 
 from revd.analysis.reading.runs import find_runs, load_progress, load_run, load_runs
 from revd.episodes import Episodes, read_episodes
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
 from revd.runs.train import train
 from tests.analysis.support import ORIGIN, write_json, write_run
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from revd.functional.search.reused_buffers import Workspace
-from revd.functional.search.smallest import smallest, sorted_rows
+from revd.functional.search.reused_buffers import ReusedBuffers
+from revd.functional.search.smallest import select_smallest, sorted_rows
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
@@ -30,7 +30,7 @@ def test_the_smallest_are_found_and_nothing_outside_is_smaller(groups, size, cou
     values[0, 0, -count:] = 0.0
     offset = torch.rand(2, 5, generator=generator)
     before = values.clone()
-    chosen = smallest(values - offset[..., None], offset, count, groups, Workspace(values.device))
+    chosen = select_smallest(values - offset[..., None], offset, count, groups, ReusedBuffers(values.device))
     kept = before.gather(-1, chosen.columns)
     assert torch.equal(chosen.found, kept.isfinite())
     others = before.scatter(-1, chosen.columns, torch.inf).amin(dim=-1)
@@ -43,14 +43,14 @@ def test_the_smallest_are_found_and_nothing_outside_is_smaller(groups, size, cou
 
 def test_no_column_is_chosen_twice():
     values = torch.zeros(1, 3, 64)
-    columns = smallest(values, torch.zeros(1, 3), 8, 16, Workspace(values.device)).columns
+    columns = select_smallest(values, torch.zeros(1, 3), 8, 16, ReusedBuffers(values.device)).columns
     assert all(len(set(row)) == 8 for row in columns[0].tolist())
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_other_devices_give_the_same_shapes(device):
-    workspace = Workspace(torch.device(device))
-    chosen = smallest(torch.rand(2, 5, 64, device=device), torch.zeros(2, 5, device=device), 4, 16, workspace)
+    buffers = ReusedBuffers(torch.device(device))
+    chosen = select_smallest(torch.rand(2, 5, 64, device=device), torch.zeros(2, 5, device=device), 4, 16, buffers)
     assert chosen.columns.shape == chosen.found.shape == (2, 5, 4)
     assert chosen.outside.shape == (2, 5)
     assert sorted_rows(torch.rand(2, 5, 3, device=device)).shape == (2, 5, 3)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from revd.functional.search.reference_set import Target
+from revd.functional.search import ReferenceSet
 from tests.support.clouds import assert_exact, clouds, exact, searches
 
 pytest.importorskip("triton", reason="Triton is not made for this system")
@@ -24,40 +24,40 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU the 
 @settings(derandomize=True, max_examples=10, deadline=None)
 @given(search=searches(n=70, m=100, d=(1, 3, 16, 130), k=(1, 2, 5, 8)))
 def test_every_distance_is_that_of_a_direct_search(search):
-    x, targets, k = search
-    assert triton_search.can_search(x.shape, targets, k)
-    for target, found in zip(targets, triton_search.nearest(x, targets, k), strict=True):
-        assert_exact(found, x, target, k)
+    x, references, k = search
+    assert triton_search.can_search(x.shape, references, k)
+    for reference, found in zip(references, triton_search.nearest_distances(x, references, k), strict=True):
+        assert_exact(found, x, reference, k)
 
 
 @pytest.mark.parametrize("d", [1, 128, 512])
 def test_many_neighbours(d):
     x, y = clouds("spread", 20, d, 0, batches=1), clouds("spread", 70, d, 1, batches=1)
-    found = triton_search.search(x, [Target(y)], triton_search.LARGEST_K)
-    assert_exact(found.distances[0], x, Target(y), triton_search.LARGEST_K)
+    found = triton_search.search_counting_unproven(x, [ReferenceSet(y)], triton_search.LARGEST_K)
+    assert_exact(found.distances[0], x, ReferenceSet(y), triton_search.LARGEST_K)
 
 
 def test_well_separated_points_need_no_second_search():
     x, y = clouds("spread", 70, 32, 0, batches=1), clouds("spread", 130, 32, 1, batches=1)
     limits = torch.full((1, 70), 50).masked_fill(torch.arange(70) >= 60, 0)
     for visible in (None, limits):
-        targets = [Target(x, visible, within=True), Target(y, visible)]
-        assert int(triton_search.search(x, targets, 3).unproven) == 0
+        references = [ReferenceSet(x, visible, same_points=True), ReferenceSet(y, visible)]
+        assert int(triton_search.search_counting_unproven(x, references, 3).unproven) == 0
 
 
 def test_points_without_a_proof_are_searched_again(monkeypatch: pytest.MonkeyPatch):
     x = clouds("regions", 70, 32, 0, batches=1)
-    target = Target(x, within=True)
-    found = triton_search.search(x, [target], 3)
+    reference = ReferenceSet(x, same_points=True)
+    found = triton_search.search_counting_unproven(x, [reference], 3)
     assert int(found.unproven) == 70, "the regions are so far apart that the product says nothing about neighbours"
-    assert_exact(found.distances[0], x, target, 3)
+    assert_exact(found.distances[0], x, reference, 3)
 
     class Nothing:
         def __getitem__(self, grid):
             return lambda **arguments: None
 
     monkeypatch.setattr(triton_kernels, "search_again", Nothing())
-    error = triton_search.nearest(x, [target], 3)[0].numpy() / exact(x, target, 3) - 1
+    error = triton_search.nearest_distances(x, [reference], 3)[0].numpy() / exact(x, reference, 3) - 1
     assert np.abs(error).max() > 1e-3, "without the second search they come out wrong"
 
 
@@ -66,11 +66,11 @@ def test_the_second_search_sees_what_the_first_one_sees():
     generator = torch.Generator().manual_seed(0)
     limits = [torch.randint(32, n, (2, 30), generator=generator) for n in (40, 50)]
     own = torch.arange(30).expand(2, -1)
-    targets = [Target(y, limits[0], own=own), Target(z, limits[1])]
-    found = triton_search.search(x, targets, 2)
+    references = [ReferenceSet(y, limits[0], own=own), ReferenceSet(z, limits[1])]
+    found = triton_search.search_counting_unproven(x, references, 2)
     assert int(found.unproven) == 120
-    for distances, target in zip(found.distances, targets, strict=True):
-        assert_exact(distances, x, target, 2)
+    for distances, reference in zip(found.distances, references, strict=True):
+        assert_exact(distances, x, reference, 2)
 
 
 @pytest.mark.parametrize("d", [1, 4, 32])
@@ -79,8 +79,8 @@ def test_numbers_whose_halves_leave_the_largest_residue(d, k):
     """The point is a column itself, and products see it as far away as k + 4 others."""
     x = torch.full((1, 1, d), 1 + 2**-8 - 2**-17 - 2**-23)
     half = torch.cat([x, torch.ones(1, k + 4, d), torch.full((1, 27 - k, d), 0.5)], dim=1)
-    target = Target(torch.cat([half, -half], dim=1))
-    assert_exact(triton_search.nearest(x, [target], k)[0], x, target, k)
+    reference = ReferenceSet(torch.cat([half, -half], dim=1))
+    assert_exact(triton_search.nearest_distances(x, [reference], k)[0], x, reference, k)
 
 
 def test_neighbours_of_one_class_are_searched_again():
@@ -88,9 +88,9 @@ def test_neighbours_of_one_class_are_searched_again():
     y = 100 * clouds("spread", 5 * triton_search.COLUMNS, 4, 0, batches=1)
     y[0, 7 :: triton_search.COLUMNS] = torch.eye(5)[:, :4] + 0.01 * torch.arange(5)[:, None]
     x = torch.zeros(1, 1, 4)
-    found = triton_search.search(x, [Target(y)], 5)
+    found = triton_search.search_counting_unproven(x, [ReferenceSet(y)], 5)
     assert int(found.unproven) == 1
-    assert_exact(found.distances[0], x, Target(y), 5)
+    assert_exact(found.distances[0], x, ReferenceSet(y), 5)
 
 
 def test_garbage_in_padding_reaches_nothing():
@@ -98,35 +98,40 @@ def test_garbage_in_padding_reaches_nothing():
     limits = torch.full((2, 60), 40).masked_fill(torch.arange(60) >= 40, 0)
     spoilt = x.clone()
     spoilt[:, 40:] = torch.nan
-    found = triton_search.nearest(spoilt, [Target(spoilt, limits, within=True)], 2)[0]
-    assert torch.equal(found, triton_search.nearest(x, [Target(x, limits, within=True)], 2)[0])
+    found = triton_search.nearest_distances(spoilt, [ReferenceSet(spoilt, limits, same_points=True)], 2)[0]
+    assert torch.equal(found, triton_search.nearest_distances(x, [ReferenceSet(x, limits, same_points=True)], 2)[0])
     assert found[:, 40:].isinf().all()
 
 
 def test_overflow_is_no_proof():
     x = clouds("spread", 40, 4, 0) + torch.where(torch.arange(40) % 2 == 0, 3e19, -3e19)[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
-        found = triton_search.nearest(x, [Target(x, within=True)], 2)[0]
-    assert_exact(found, x, Target(x, within=True), 2)
+        found = triton_search.nearest_distances(x, [ReferenceSet(x, same_points=True)], 2)[0]
+    assert_exact(found, x, ReferenceSet(x, same_points=True), 2)
 
 
-def test_a_nan_is_nobodys_neighbour():
+def test_nan_is_no_neighbour():
     x = clouds("spread", 40, 8, 0)
     x[:, 30] = torch.nan
     with np.errstate(invalid="ignore"):
-        found = triton_search.nearest(x, [Target(x, within=True)], 2)[0]
+        found = triton_search.nearest_distances(x, [ReferenceSet(x, same_points=True)], 2)[0]
     keep = torch.arange(40) != 30
-    assert_exact(found[:, keep], x[:, keep], Target(x[:, keep], within=True), 2)
+    assert_exact(found[:, keep], x[:, keep], ReferenceSet(x[:, keep], same_points=True), 2)
     assert found[:, 30].isinf().all()
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 3), (2, 0, 3)])
 def test_no_points_have_no_neighbours(shape):
     x = torch.zeros(shape)
-    targets = [Target(torch.zeros(shape[0], 4, 3)), Target(torch.zeros(shape[0], 6, 3))]
-    assert [found.shape for found in triton_search.nearest(x, targets, 2)] == 2 * [(*shape[:2], 2)]
+    references = [ReferenceSet(torch.zeros(shape[0], 4, 3)), ReferenceSet(torch.zeros(shape[0], 6, 3))]
+    assert [found.shape for found in triton_search.nearest_distances(x, references, 2)] == 2 * [(*shape[:2], 2)]
 
 
 def test_points_need_not_be_contiguous():
     x = clouds("spread", 30, 8, 0).mT.contiguous().mT
-    assert_exact(triton_search.nearest(x, [Target(x, within=True)], 2)[0], x, Target(x, within=True), 2)
+    assert_exact(
+        triton_search.nearest_distances(x, [ReferenceSet(x, same_points=True)], 2)[0],
+        x,
+        ReferenceSet(x, same_points=True),
+        2,
+    )

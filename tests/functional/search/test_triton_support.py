@@ -16,7 +16,7 @@ CUDA = torch.device("cuda")
 def launch(monkeypatch: pytest.MonkeyPatch):
     """What is called when the trial kernel is launched on a GPU that there need not be."""
     kernel = MagicMock()
-    monkeypatch.setattr(triton_kernels, "nothing", kernel)
+    monkeypatch.setattr(triton_kernels, "write_zero", kernel)
     monkeypatch.setattr(torch, "zeros", lambda *shape, device: None)
     monkeypatch.setattr(torch.cuda, "device", MagicMock())
     triton_support.triton_works.cache_clear()
@@ -39,7 +39,7 @@ def test_it_is_used_where_it_is_installed_and_made_for_the_gpu(found, capability
 def test_without_a_compiler_torch_stands_in_and_that_is_said_once(launch, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     launch.side_effect = RuntimeError("Failed to find C compiler")
-    with pytest.warns(UserWarning, match="torch's stand in, which are slower: Failed to find C compiler"):
+    with pytest.warns(UserWarning, match="so slower ones of torch are used: Failed to find C compiler"):
         assert not triton_support.triton_works(CUDA)
     assert not triton_support.triton_works(CUDA)
 

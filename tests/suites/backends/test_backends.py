@@ -8,10 +8,11 @@ from contextlib import ExitStack
 import pytest
 from stable_baselines3 import PPO
 
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
+from revd.runs.parameters import Parameters
 from revd.suites.backends.local import LocalBackend
-from revd.suites.scheduler import launch
+from revd.suites.scheduler import train_all
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive
 
@@ -58,7 +59,7 @@ def ignore(runs):
 
 
 def run_all(every, backend, **options):
-    return launch(every, **{"jobs": 4, "watch": ignore, "interval": 0.02, "backend": backend, **options})
+    return train_all(every, **{"jobs": 4, "watch": ignore, "interval": 0.02, "backend": backend, **options})
 
 
 def test_runs_are_watched_and_a_failing_one_stops_no_other(tmp_path, backend):

@@ -3,11 +3,11 @@ import threading
 
 import pytest
 
-from revd.suites.backends.deferred_signals import uninterrupted
+from revd.suites.backends.deferred_signals import defer_signals
 
 
 def interrupt(done):
-    with uninterrupted():
+    with defer_signals():
         signal.raise_signal(signal.SIGINT)
         done.append("after the signal")
 
@@ -23,7 +23,7 @@ def test_an_interrupt_comes_afterwards():
 
 
 def test_an_error_leaves_signals_as_they_were():
-    with pytest.raises(ValueError, match="wrong"), uninterrupted():
+    with pytest.raises(ValueError, match="wrong"), defer_signals():
         raise ValueError("wrong")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -32,7 +32,7 @@ def test_other_threads_need_nothing():
     seen = []
 
     def look():
-        with uninterrupted():
+        with defer_signals():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=look)

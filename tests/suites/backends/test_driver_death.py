@@ -10,24 +10,24 @@ import pytest
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
 from revd.suites.backends.local import LocalBackend
-from revd.suites.scheduler import launch
+from revd.suites.scheduler import train_all
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive
 
 DRIVER = """
 import sys
 from revd.runs.config import TrainConfig
-from revd.suites.scheduler import launch
+from revd.suites.scheduler import train_all
 from tests.support.fake_worker import COMMAND
 
 config, address = TrainConfig.from_json(sys.argv[1]), sys.argv[2]
 if address:
     from revd.suites.backends.ray import RayBackend
     with RayBackend(address=address, worker=COMMAND) as backend:
-        launch([config], jobs=1, watch=lambda runs: None, backend=backend)
+        train_all([config], jobs=1, watch=lambda runs: None, backend=backend)
 else:
     from revd.suites.backends.local import LocalBackend
-    launch([config], jobs=1, watch=lambda runs: None, backend=LocalBackend(COMMAND))
+    train_all([config], jobs=1, watch=lambda runs: None, backend=LocalBackend(COMMAND))
 """
 
 
@@ -64,7 +64,7 @@ def go_on(config, mark):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        launch([config], jobs=1, watch=interrupt, interval=0.02, backend=LocalBackend(COMMAND))
+        train_all([config], jobs=1, watch=interrupt, interval=0.02, backend=LocalBackend(COMMAND))
     assert RunDirectory(config.directory).read_status().state == "interrupted"
 
 

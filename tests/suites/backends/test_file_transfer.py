@@ -4,9 +4,9 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
-from revd.suites.backends.file_transfer import Parcel, all_stamps, elsewhere, pack, unpack
+from revd.suites.backends.file_transfer import ChangedFiles, apply_changes, collect_changes, file_stamps
 
-NOTHING = Parcel(files={}, stamps={}, is_whole=False)
+NOTHING = ChangedFiles(files={}, stamps={}, is_complete=False)
 
 
 @pytest.fixture
@@ -33,18 +33,10 @@ def names(directory):
     return sorted(path.relative_to(directory.path).as_posix() for path in directory.path.rglob("*") if path.is_file())
 
 
-def carry(source, target, parcel=NOTHING, *, ended=False):
-    parcel = pack(source.path, parcel.stamps, ended=ended)
-    unpack(parcel, target.path)
-    return parcel
-
-
-def test_a_training_elsewhere_says_the_same_about_itself(tmp_path):
-    config = TrainConfig(task="CartPole-v1", output=tmp_path / "here", seed=3)
-    moved = elsewhere(config, tmp_path / "there")
-    assert moved.directory == tmp_path / "there"
-    assert (moved.to_json(), moved.command()) == (config.to_json(), config.command())
-    assert moved.differences(config) == []
+def carry(source, target, changes=NOTHING, *, ended=False):
+    changes = collect_changes(source.path, changes.stamps, ended=ended)
+    apply_changes(changes, target.path)
+    return changes
 
 
 def test_while_a_run_goes_on_only_the_news_travel(source, target):
@@ -58,15 +50,15 @@ def test_while_a_run_goes_on_only_the_news_travel(source, target):
 
 
 def test_a_checkpoint_brings_the_rows_it_stands_for_before_it(source, target):
-    parcel = carry(source, target)
+    changes = carry(source, target)
     add(source, "checkpoints/steps-000000000005.safetensors", "five")
-    parcel = carry(source, target, parcel)
-    assert list(parcel.files) == ["progress.csv", "checkpoints/steps-000000000005.safetensors"]
+    changes = carry(source, target, changes)
+    assert list(changes.files) == ["progress.csv", "checkpoints/steps-000000000005.safetensors"]
     add(source, "progress.csv", "more rows")
-    assert not carry(source, target, parcel).files, "until the next one"
+    assert not carry(source, target, changes).files, "until the next one"
     add(source, "checkpoints/steps-000000000010.safetensors", "ten")
     (source.checkpoints.path / "steps-000000000005.safetensors").unlink()
-    carry(source, target, parcel)
+    carry(source, target, changes)
     assert (target.path / "progress.csv").read_text() == "more rows"
     assert names(target)[0] == "checkpoints/steps-000000000010.safetensors"
     assert len(names(target)) == 5, "the older checkpoint is gone here too"
@@ -74,16 +66,16 @@ def test_a_checkpoint_brings_the_rows_it_stands_for_before_it(source, target):
 
 @pytest.mark.parametrize("how", ["finished", "killed"])
 def test_the_end_brings_everything_and_the_status_last(source, target, how):
-    parcel = carry(source, target)
+    changes = carry(source, target)
     add(source, "model.zip", "model")
     source.write_status(Status(state="finished" if how == "finished" else "running", steps=9))
-    parcel = carry(source, target, parcel, ended=how == "killed")
-    assert list(parcel.files) == ["progress.csv", "model.zip", "status.json"]
+    changes = carry(source, target, changes, ended=how == "killed")
+    assert list(changes.files) == ["progress.csv", "model.zip", "status.json"]
     assert names(target) == names(source)
 
 
 def test_a_run_that_ends_while_it_is_packed_ends_with_the_next_parcel(source, target, monkeypatch):
-    parcel = carry(source, target)
+    changes = carry(source, target)
     listed = type(source.path).iterdir
 
     def ending(path):
@@ -94,9 +86,9 @@ def test_a_run_that_ends_while_it_is_packed_ends_with_the_next_parcel(source, ta
 
     monkeypatch.setattr(type(source.path), "iterdir", ending)
     source.checkpoints.path.mkdir()
-    parcel = carry(source, target, parcel)
+    changes = carry(source, target, changes)
     assert not target.is_finished(10), "nor will it be, if the node dies now: what it trained has not come"
-    carry(source, target, parcel)
+    carry(source, target, changes)
     assert target.is_finished(10)
     assert names(target) == names(source)
 
@@ -104,14 +96,14 @@ def test_a_run_that_ends_while_it_is_packed_ends_with_the_next_parcel(source, ta
 @pytest.mark.parametrize("text", ["", "[1]", '{"steps": 3}', "[" * 100_000])
 def test_a_damaged_status_does_not_speak_of_an_end(source, target, text):
     add(source, "status.json", text)
-    assert not carry(source, target).is_whole
+    assert not carry(source, target).is_complete
 
 
 def test_stamps_of_what_was_brought_keep_it_from_being_sent_back(source, target):
     add(source, "checkpoints/steps-000000000005.safetensors", "five")
-    parcel = carry(source, target, ended=True)
-    assert all_stamps(target.path).keys() == parcel.stamps.keys() == set(names(target))
-    assert not pack(target.path, all_stamps(target.path), ended=True).files
+    changes = carry(source, target, ended=True)
+    assert file_stamps(target.path).keys() == changes.stamps.keys() == set(names(target))
+    assert not collect_changes(target.path, file_stamps(target.path), ended=True).files
 
 
 def test_what_belongs_to_a_machine_stays_there(source, target):
@@ -132,8 +124,8 @@ def test_a_file_that_goes_while_it_is_packed_is_left_out(source, target, monkeyp
         return opened(path, mode)
 
     monkeypatch.setattr(type(source.path), "open", vanishing)
-    parcel = pack(source.path, {}, ended=False)
+    changes = collect_changes(source.path, {}, ended=False)
     monkeypatch.undo()
-    unpack(parcel, target.path)
+    apply_changes(changes, target.path)
     assert names(target) == ["config.json", "progress.csv", "run.json", "status.json"]
-    assert "checkpoints/steps-000000000005.safetensors" not in parcel.stamps
+    assert "checkpoints/steps-000000000005.safetensors" not in changes.stamps

@@ -4,13 +4,13 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
-from revd.suites.backends.file_transfer import Parcel, pack, unpack
-from revd.suites.backends.node import Host, SharedPath
+from revd.suites.backends.file_transfer import ChangedFiles, apply_changes, collect_changes
+from revd.suites.backends.node import NodeRun, SharedPath
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive, until
 
 pytestmark = pytest.mark.timeout(60)
-EMPTY = Parcel(files={}, stamps={}, is_whole=True)
+EMPTY = ChangedFiles(files={}, stamps={}, is_complete=True)
 
 
 def config(tmp_path, task="fine"):
@@ -23,12 +23,12 @@ def make_host():
     hosts = []
 
     def make(**options):
-        hosts.append(Host(COMMAND, **options))
+        hosts.append(NodeRun(COMMAND, **options))
         return hosts[-1]
 
     yield make
     for host in hosts:
-        host.leave()
+        host.clean_up()
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def shared(tmp_path):
     path = tmp_path / "run"
     path.mkdir()
     (path / "mark").touch()
-    return SharedPath(path=path, mark=path / "mark")
+    return SharedPath(path=path, marker=path / "mark")
 
 
 def outlook_that(host, happened, stamps=None):
     looks = []
 
     def look():
-        looks.append(host.look(stamps or {}))
+        looks.append(host.report(stamps or {}))
         return happened(looks[-1])
 
     until(look, seconds=30)
@@ -55,10 +55,10 @@ def outlook_that(host, happened, stamps=None):
 
 
 def test_a_run_on_a_shared_path(tmp_path, host):
-    host.begin(config(tmp_path), shared(tmp_path))
-    host.begin(config(tmp_path), EMPTY)  # asked again, since the answer was lost
-    outlook = outlook_that(host, lambda outlook: not outlook.running)
-    assert (outlook.parcel, outlook.last_words) == (None, "threads 1")
+    host.start(config(tmp_path), shared(tmp_path))
+    host.start(config(tmp_path), EMPTY)  # asked again, since the answer was lost
+    report = outlook_that(host, lambda report: not report.running)
+    assert (report.changes, report.end_reason) == (None, "threads 1")
     assert RunDirectory(tmp_path / "run").read_status().state == "finished"
 
 
@@ -66,44 +66,44 @@ def test_a_run_on_a_shared_path(tmp_path, host):
 def test_a_run_sees_the_gpus_that_it_was_given(tmp_path, monkeypatch, make_host, gpus, seen):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     host = make_host(gpus=gpus)
-    host.begin(config(tmp_path), shared(tmp_path))
-    outlook_that(host, lambda outlook: not outlook.running)
+    host.start(config(tmp_path), shared(tmp_path))
+    outlook_that(host, lambda report: not report.running)
     assert (tmp_path / "run" / "gpus").read_text() == seen
 
 
 def test_a_path_that_is_not_shared_is_refused(tmp_path, host):
     place = shared(tmp_path)
-    place.mark.unlink()
+    place.marker.unlink()
     with pytest.raises(ValueError, match=r"does not see .*: choose an output that all nodes share, or .* --fetch"):
-        host.begin(config(tmp_path), place)
+        host.start(config(tmp_path), place)
 
 
 def test_a_run_that_cannot_be_begun_leaves_nothing_on_the_node(tmp_path, host, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    blocked = Parcel(files={"name": b"", "name/below": b""}, stamps={}, is_whole=True)
+    blocked = ChangedFiles(files={"name": b"", "name/below": b""}, stamps={}, is_complete=True)
     with pytest.raises(OSError, match="name"):
-        host.begin(config(tmp_path), blocked)
+        host.start(config(tmp_path), blocked)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_brought_is_not_sent_back(tmp_path, host):
     before = RunDirectory(tmp_path / "before")
     before.start(config(tmp_path, "endless"), resolved={}, steps=0)
-    brought = pack(before.path, {}, ended=True)
-    stamps = host.begin(config(tmp_path, "endless"), brought)
+    brought = collect_changes(before.path, {}, ended=True)
+    stamps = host.start(config(tmp_path, "endless"), brought)
     assert stamps.keys() == brought.stamps.keys()
-    assert host.begin(config(tmp_path, "endless"), brought) == stamps, "asked again, since the answer was lost"
-    outlook = outlook_that(host, lambda outlook: "status.json" in outlook.parcel.files, stamps)
-    assert "config.json" not in outlook.parcel.files
+    assert host.start(config(tmp_path, "endless"), brought) == stamps, "asked again, since the answer was lost"
+    report = outlook_that(host, lambda report: "status.json" in report.changes.files, stamps)
+    assert "config.json" not in report.changes.files
 
 
 def test_a_node_that_is_left_ends_its_run(tmp_path, host):
     place = shared(tmp_path)
-    host.begin(config(tmp_path, "endless"), place)
+    host.start(config(tmp_path, "endless"), place)
     pid = place.path / "pid"
-    outlook_that(host, lambda outlook: pid.exists() and pid.read_text())
+    outlook_that(host, lambda report: pid.exists() and pid.read_text())
     assert alive(int(pid.read_text()))
-    host.leave()
+    host.clean_up()
     assert not alive(int(pid.read_text()))
     assert RunDirectory(place.path).read_status().state == "interrupted"
 
@@ -112,30 +112,30 @@ def test_a_run_on_its_own_disk_goes_on_with_its_files_and_leaves_none(tmp_path, 
     before = tmp_path / "before"
     before.mkdir()
     (before / "first").touch()
-    host.begin(config(tmp_path, "second-time"), pack(before, {}, ended=True))
-    outlook = outlook_that(host, lambda outlook: not outlook.running)
-    own = host._own
-    assert outlook.last_words == "threads 1"
-    unpack(outlook.parcel, tmp_path / "after")
+    host.start(config(tmp_path, "second-time"), collect_changes(before, {}, ended=True))
+    report = outlook_that(host, lambda report: not report.running)
+    own = host._own_disk
+    assert report.end_reason == "threads 1"
+    apply_changes(report.changes, tmp_path / "after")
     assert RunDirectory(tmp_path / "after").read_status().state == "finished"
     assert not (tmp_path / "run").exists()
     assert own.exists()
-    host.leave()
+    host.clean_up()
     assert not own.exists()
 
 
 def test_an_interrupted_run_says_so_in_its_last_parcel(tmp_path, host):
-    host.begin(config(tmp_path, "endless"), EMPTY)
-    begun = outlook_that(host, lambda outlook: "status.json" in outlook.parcel.files)
+    host.start(config(tmp_path, "endless"), EMPTY)
+    begun = outlook_that(host, lambda report: "status.json" in report.changes.files)
     host.ask_to_stop()
-    ended = outlook_that(host, lambda outlook: not outlook.running, begun.parcel.stamps)
-    assert list(ended.parcel.files)[-1] == "status.json"
-    unpack(ended.parcel, tmp_path / "after")
+    ended = outlook_that(host, lambda report: not report.running, begun.changes.stamps)
+    assert list(ended.changes.files)[-1] == "status.json"
+    apply_changes(ended.changes, tmp_path / "after")
     assert RunDirectory(tmp_path / "after").read_status().state == "interrupted"
 
 
 def test_a_host_without_a_run_has_nothing_to_stop():
-    host = Host()
-    assert host.greet() == socket.gethostname()
+    host = NodeRun()
+    assert host.hostname() == socket.gethostname()
     host.ask_to_stop()
-    host.leave()
+    host.clean_up()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from revd.runs.config import Parameters, TrainConfig
+from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
-from revd.suites.scheduler import launch
+from revd.runs.parameters import Parameters
+from revd.suites.scheduler import train_all
 from tests.faults.records import Findings, examine
 from tests.support.processes import family
 
@@ -42,8 +43,8 @@ def trained_by(pid):
     # A process that ends, or a run that has not begun.
     with suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        if "--place" in words:
-            return json.loads((Path(words[words.index("--place") + 1]) / "config.json").read_text())["seed"]
+        if "--directory" in words:
+            return json.loads((Path(words[words.index("--directory") + 1]) / "config.json").read_text())["seed"]
     return None
 
 
@@ -87,7 +88,7 @@ def test_a_suite_is_complete_though_a_node_dies_in_the_middle(tmp_path, cluster,
     every = [config(tmp_path, seed) for seed in seeds]
     killer = NodeKiller(cluster, cluster.add_node(num_cpus=1))
     with RayBackend(fetch=fetch) as backend:
-        runs = launch(every, jobs=len(every), watch=killer, interval=0.05, backend=backend)
+        runs = train_all(every, jobs=len(every), watch=killer, interval=0.05, backend=backend)
 
     assert [(run.status.state, run.status.error) for run in runs] == [("finished", None)] * len(seeds)
     seed, steps = killer.lost
@@ -96,7 +97,7 @@ def test_a_suite_is_complete_though_a_node_dies_in_the_middle(tmp_path, cluster,
         examine(each.directory, ROLLOUT, findings)
         sessions = json.loads((each.directory / "run.json").read_text()).get("resumed", [])
         assert len(sessions) == (each.seed == seed), "only the lost one was begun a second time"
-        # A parcel with the next checkpoint may have been on its way when the node died.
+        # A changes with the next checkpoint may have been on its way when the node died.
         assert all(session["steps"] >= steps for session in sessions)
     assert findings.clean, findings
     assert findings.runs == len(seeds)

@@ -11,14 +11,14 @@ import pytest
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
 from revd.runs.termination import interrupt_on_termination
-from revd.suites.backends.file_transfer import pack
-from revd.suites.backends.node import Outlook
+from revd.suites.backends.file_transfer import collect_changes
+from revd.suites.backends.node import NodeReport
 
 exceptions = pytest.importorskip("ray.exceptions", reason="Ray has no release for this version of Python")
 
 from revd.suites.backends import ray_attempt  # noqa: E402 - it imports Ray
 
-RUNNING = Outlook(running=True, last_words="", parcel=None)
+RUNNING = NodeReport(running=True, end_reason="", changes=None)
 UNAVAILABLE = exceptions.ActorUnavailableError("no connection", None)
 LOST = exceptions.ActorDiedError()
 
@@ -81,12 +81,12 @@ def until(happened):
 
 
 def test_a_run_begins_and_ends(meet, tmp_path):
-    node, attempt = meet("node", None, RUNNING, Outlook(running=False, last_words="bye", parcel=None), None)
+    node, attempt = meet("node", None, RUNNING, NodeReport(running=False, end_reason="bye", changes=None), None)
     assert attempt.queued
     converse(attempt)
     assert not attempt.queued
-    assert (attempt.lost, attempt.last_words()) == (False, "bye")
-    assert node.asked == ["greet", "begin", "look", "look", "leave", "kill"]
+    assert (attempt.lost, attempt.end_reason()) == (False, "bye")
+    assert node.asked == ["hostname", "start", "report", "report", "clean_up", "kill"]
     assert list((tmp_path / "run").iterdir()) == [], "the mark that the node looked for is gone"
 
 
@@ -94,14 +94,14 @@ def test_a_question_whose_answer_is_lost_is_asked_again(meet):
     node, attempt = meet("node", UNAVAILABLE, None, UNAVAILABLE, UNAVAILABLE, RUNNING)
     for _ in range(6):
         assert attempt.running
-    assert node.asked == ["greet", "begin", "begin", "look", "look", "look", "look"]
+    assert node.asked == ["hostname", "start", "start", "report", "report", "report", "report"]
 
 
 def test_a_node_that_dies_loses_the_run(meet, tmp_path):
     node, attempt = meet("node", None, RUNNING, LOST, fetch=False)
     converse(attempt)
     assert attempt.lost
-    assert attempt.last_words() == "The actor died unexpectedly before finishing this task."
+    assert attempt.end_reason() == "The actor died unexpectedly before finishing this task."
     attempt.stop()
     assert node.asked.count("kill") == 1
 
@@ -111,7 +111,7 @@ def test_a_node_that_cannot_load_the_code_is_a_failure(meet):
     _, attempt = meet(exceptions.ActorDiedError(cause))
     converse(attempt)
     assert not attempt.lost
-    assert "No module named 'revd'" in attempt.last_words()
+    assert "No module named 'revd'" in attempt.end_reason()
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -120,14 +120,14 @@ def test_what_goes_wrong_on_the_node_is_said(meet, begun):
     _, attempt = meet("node", *([None] if begun else []), error)
     converse(attempt)
     assert not attempt.lost
-    assert attempt.last_words() == ("" if begun else "cannot be started: ") + "the disk is full"
+    assert attempt.end_reason() == ("" if begun else "cannot be started: ") + "the disk is full"
 
 
 def test_long_words_of_ray_are_cut(meet):
     _, attempt = meet(exceptions.RaySystemError("x" * 1000))
     converse(attempt)
-    assert len(attempt.last_words()) == 200
-    assert attempt.last_words().endswith("x…")
+    assert len(attempt.end_reason()) == 200
+    assert attempt.end_reason().endswith("x…")
 
 
 def test_a_run_that_is_not_begun_is_given_up_at_once(meet, tmp_path):
@@ -135,72 +135,72 @@ def test_a_run_that_is_not_begun_is_given_up_at_once(meet, tmp_path):
     attempt.ask_to_stop()
     attempt.stop()
     assert not attempt.running
-    assert node.asked == ["greet", "kill"]
+    assert node.asked == ["hostname", "kill"]
     assert not (tmp_path / "run").exists()
 
 
 def test_a_node_that_does_not_stop_is_left_to_ray(meet, monkeypatch):
     monkeypatch.setattr(ray_attempt, "SECONDS_TO_STOP", 0.0)
-    monkeypatch.setattr(ray_attempt, "MARGIN", 0.1)
+    monkeypatch.setattr(ray_attempt, "SECONDS_FOR_REPLY", 0.1)
     node, attempt = meet("node", None)
     assert attempt.running
     assert attempt.running
     attempt.ask_to_stop()
     attempt.stop()
-    assert node.asked == ["greet", "begin", "look", "ask_to_stop", "stop", "leave", "kill"]
-    assert attempt.last_words() == "it did not stop"
+    assert node.asked == ["hostname", "start", "report", "ask_to_stop", "stop", "clean_up", "kill"]
+    assert attempt.end_reason() == "it did not stop"
 
 
 def test_a_run_that_is_being_begun_is_asked_to_stop(meet, monkeypatch):
     monkeypatch.setattr(ray_attempt, "SECONDS_TO_STOP", 0.0)
-    monkeypatch.setattr(ray_attempt, "MARGIN", 0.1)
+    monkeypatch.setattr(ray_attempt, "SECONDS_FOR_REPLY", 0.1)
     node, attempt = meet("node")
     assert attempt.running
     assert not attempt.queued
     attempt.ask_to_stop()
     attempt.stop()
-    assert node.asked == ["greet", "begin", "ask_to_stop", "stop", "leave", "kill"], "it may have begun by now"
+    assert node.asked == ["hostname", "start", "ask_to_stop", "stop", "clean_up", "kill"], "it may have begun by now"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_waits_until_files_are_put_down(meet, tmp_path, monkeypatch, number):
     away = RunDirectory(tmp_path / "away")
     away.start(TrainConfig(task="a", steps=10), resolved={}, steps=0)
-    running = Outlook(running=True, last_words="", parcel=pack(away.path, {}, ended=False))
-    over = Outlook(running=False, last_words="bye", parcel=pack(away.path, {}, ended=True))
+    running = NodeReport(running=True, end_reason="", changes=collect_changes(away.path, {}, ended=False))
+    over = NodeReport(running=False, end_reason="bye", changes=collect_changes(away.path, {}, ended=True))
     _, attempt = meet("node", {}, running, over, None, fetch=True)
-    unpack = ray_attempt.unpack
+    apply_changes = ray_attempt.apply_changes
 
-    def interrupted(parcel, path):
+    def interrupted(changes, path):
         if len(list(path.glob("*.json"))) == 0:
             signal.raise_signal(number)
-        unpack(parcel, path)
+        apply_changes(changes, path)
 
-    monkeypatch.setattr(ray_attempt, "unpack", interrupted)
+    monkeypatch.setattr(ray_attempt, "apply_changes", interrupted)
     with interrupt_on_termination(), pytest.raises(KeyboardInterrupt):
         converse(attempt)
     assert RunDirectory(tmp_path / "run").read_status() == Status(state="running", total_steps=10)
     attempt.ask_to_stop()
     attempt.stop()
-    assert attempt.last_words() == "bye", "the conversation went on to its end"
+    assert attempt.end_reason() == "bye", "the calls went on to the end"
 
 
 def test_a_conversation_that_broke_off_ends(meet, tmp_path, monkeypatch):
     away = RunDirectory(tmp_path / "away")
     away.start(TrainConfig(task="a", steps=10), resolved={}, steps=0)
-    outlook = Outlook(running=True, last_words="", parcel=pack(away.path, {}, ended=False))
-    node, attempt = meet("node", {}, outlook, None, fetch=True)
+    report = NodeReport(running=True, end_reason="", changes=collect_changes(away.path, {}, ended=False))
+    node, attempt = meet("node", {}, report, None, fetch=True)
 
-    def broken(parcel, path):
+    def broken(changes, path):
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(ray_attempt, "unpack", broken)
+    monkeypatch.setattr(ray_attempt, "apply_changes", broken)
     with pytest.raises(RuntimeError, match="a mistake"):
         converse(attempt)
     attempt.ask_to_stop()
     attempt.stop()
-    assert attempt.last_words() == "the conversation broke off"
-    assert node.asked == ["greet", "begin", "look", "ask_to_stop", "stop", "leave", "kill"]
+    assert attempt.end_reason() == "the launcher failed"
+    assert node.asked == ["hostname", "start", "report", "ask_to_stop", "stop", "clean_up", "kill"]
 
 
 @pytest.fixture
@@ -225,11 +225,11 @@ def test_a_directory_of_another_machine_is_waited_for_while_others_are_served(me
     for _ in range(3):
         assert attempt.running, "and whoever asks is answered at once"
     assert attempt.queued
-    assert node.asked == ["greet"] * 3
+    assert node.asked == ["hostname"] * 3
     silent.set()
     until(lambda: (here / ".lease-2").exists())
     until(greeted_and_begun)
-    assert node.asked[-1] == "begin"
+    assert node.asked[-1] == "start"
 
 
 def test_a_directory_that_is_still_waited_for_is_given_up_without_waiting(meet, left_behind):
@@ -237,7 +237,7 @@ def test_a_directory_that_is_still_waited_for_is_given_up_without_waiting(meet, 
     node, attempt = meet("node", fetch=True)
     assert attempt.running
     attempt.ask_to_stop()
-    assert node.asked == ["greet", "greet", "kill"]
+    assert node.asked == ["hostname", "hostname", "kill"]
     silent.set()
     until(lambda: (here / ".lease-2-free").exists())
 
@@ -265,8 +265,8 @@ def test_files_are_fetched_while_the_directory_is_kept_from_others(meet, tmp_pat
     away = RunDirectory(tmp_path / "away")
     away.start(TrainConfig(task="a", steps=10), resolved={}, steps=0)
     away.write_status(Status(state="running", steps=3, total_steps=10))
-    parcel = pack(away.path, {}, ended=False)
-    _, attempt = meet("node", {}, Outlook(running=True, last_words="", parcel=parcel), LOST, fetch=True)
+    changes = collect_changes(away.path, {}, ended=False)
+    _, attempt = meet("node", {}, NodeReport(running=True, end_reason="", changes=changes), LOST, fetch=True)
     here = RunDirectory(tmp_path / "run")
     for _ in range(3):
         assert attempt.running
@@ -282,20 +282,20 @@ def test_a_directory_that_a_living_process_has_is_left_alone(meet, tmp_path):
     with RunDirectory(tmp_path / "run").locked():
         node, attempt = meet("node", fetch=True)
         converse(attempt)
-    assert attempt.last_words().startswith("cannot be started: another process is training")
-    assert node.asked == ["greet", "kill"]
+    assert attempt.end_reason().startswith("cannot be started: another process is training")
+    assert node.asked == ["hostname", "kill"]
 
 
 def test_a_directory_that_another_process_took_is_not_written(meet, tmp_path):
     away = RunDirectory(tmp_path / "away")
     away.start(TrainConfig(task="a", steps=10), resolved={}, steps=0)
-    parcel = pack(away.path, {}, ended=False)
-    node, attempt = meet("node", {}, Outlook(running=True, last_words="", parcel=parcel), fetch=True)
+    changes = collect_changes(away.path, {}, ended=False)
+    node, attempt = meet("node", {}, NodeReport(running=True, end_reason="", changes=changes), fetch=True)
     assert attempt.running
     assert attempt.running
     (lease,) = (tmp_path / "run").glob(".lease-*")
     lease.with_name(".lease-9").write_text(lease.read_text())
     converse(attempt)
-    assert "is now held by" in attempt.last_words()
-    assert node.asked[-2:] == ["leave", "kill"], "the node ends the run and clears it away"
+    assert "is now held by" in attempt.end_reason()
+    assert node.asked[-2:] == ["clean_up", "kill"], "the node ends the run and clears it away"
     assert not (tmp_path / "run" / "status.json").exists()

@@ -1,6 +1,6 @@
 import pytest
 
-from revd.training.snapshot_schema import check_values
+from revd.training.snapshot import _check_values
 
 GOOD = {
     "sessions": 0,
@@ -17,8 +17,8 @@ GOOD = {
 
 
 def test_what_was_written_is_fine():
-    check_values(GOOD)
-    check_values({name: value for name, value in GOOD.items() if name != "bonus"})
+    _check_values(GOOD)
+    _check_values({name: value for name, value in GOOD.items() if name != "bonus"})
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_what_was_written_is_fine():
 )
 def test_other_types_are_refused(wrong, said):
     with pytest.raises(ValueError, match=f"^the checkpoint's {said}"):
-        check_values({**GOOD, **wrong})
+        _check_values({**GOOD, **wrong})
 
 
 @pytest.mark.parametrize("wrong", [{"pending": 3}, {"optimizer": 3}, {"counters": 3}, {"bonus": 3}])
 def test_other_structures_are_refused(wrong):
     with pytest.raises((KeyError, TypeError, AttributeError)):
-        check_values({**GOOD, **wrong})
+        _check_values({**GOOD, **wrong})

@@ -1,29 +1,29 @@
 import pytest
 
-from revd.suites.backends import Placement
+from revd.suites.backends.config import BackendConfig
 from revd.suites.backends.local import LocalBackend
 
 
 def test_runs_are_started_on_this_machine_by_default():
-    with Placement().open() as backend:
+    with BackendConfig().open() as backend:
         assert isinstance(backend, LocalBackend)
 
 
 @pytest.mark.parametrize("option", [{"gpus_per_run": 0.25}, {"fetch": True}, {"address": "head:6379"}])
 def test_what_is_for_ray_alone_is_refused_without_it(option):
     with pytest.raises(ValueError, match="address, cpus_per_run, gpus_per_run and fetch are for launcher 'ray'"):
-        Placement(**option).open()
+        BackendConfig(**option).open()
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("revd.suites.backends.find_spec", lambda name: None)
+    monkeypatch.setattr("revd.suites.backends.config.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"launcher 'ray' needs Ray: pip install 'revd\[ray\]'"):
-        Placement(launcher="ray").open()
+        BackendConfig(launcher="ray").open()
 
 
 def test_what_is_asked_for_reaches_ray(monkeypatch):
     pytest.importorskip("ray", reason="Ray has no release for this version of Python")
     seen = {}
     monkeypatch.setattr("revd.suites.backends.ray.RayBackend", lambda **options: seen.update(options))
-    Placement(launcher="ray", address="head:1", cpus_per_run=2, gpus_per_run=0.5, fetch=True).open()
+    BackendConfig(launcher="ray", address="head:1", cpus_per_run=2, gpus_per_run=0.5, fetch=True).open()
     assert seen == {"address": "head:1", "cpus_per_run": 2, "gpus_per_run": 0.5, "fetch": True}

@@ -1,0 +1,124 @@
+"""What the pages name is there: files, links, commands with their flags, and the files on a rollout's path."""
+
+import io
+import re
+import sys
+from contextlib import redirect_stdout
+from functools import cache
+from pathlib import Path
+
+import pytest
+from stable_baselines3 import PPO
+
+import revd
+from revd import cli
+from revd.sb3 import IntrinsicRewardCallback
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("revd", "tests", "docs", "benchmarks", "tools", "results", "examples")
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*/README.md")]
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@cache
+def source_files() -> list[Path]:
+    return [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+
+
+def slug(heading: str) -> str:
+    """A heading's anchor, as GitHub writes it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    return {slug(heading) for heading in re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)}
+
+
+def code(text: str) -> list[str]:
+    """Blocks and spans of code that are not Python."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    return [block for language, block in blocks if language != "python"] + spans
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """Each `revd COMMAND` in the code of a page, with the flags that follow on its line."""
+    lines = "\n".join(code(text)).replace("\\\n", " ").splitlines()
+    calls = [call for line in lines for call in re.split(r"(?<![\w.-])(?=revd [a-z])", line)[1:]]
+    return [(call.split()[1].strip(",.:;"), re.findall(r"(?<=\s)--[a-z][a-z-]*", call)) for call in calls]
+
+
+@cache
+def help_of(command: str) -> frozenset[str]:
+    """The flags that `revd COMMAND --help` lists."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), pytest.raises(SystemExit) as end:
+        cli.main([command, "--help"])
+    assert end.value.code == 0, f"there is no command 'revd {command}'"
+    return frozenset(re.findall(r"--[a-z][a-z-]*", printed.getvalue()))
+
+
+@each_page
+def test_the_files_that_a_page_names_are_there(page: Path) -> None:
+    text = re.sub(r"<!--.*?-->", "", page.read_text())
+    for name in re.findall(rf"(?<![\w/.-])((?:{'|'.join(FOLDERS)})/[\w./-]+)", text):
+        assert (ROOT / name.rstrip(".")).exists(), name
+    for name in re.findall(r"`([\w/]+\.py)`", text):
+        assert any(path.match(name) for path in source_files()), name
+
+
+@each_page
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)\s]+)\)", page.read_text()):
+        name, _, anchor = target.partition("#")
+        path = page.parent / name if name else page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), target
+
+
+@each_page
+def test_the_commands_that_a_page_names_take_these_flags(page: Path) -> None:
+    for command, flags in commands(page.read_text()):
+        assert set(flags) <= help_of(command), f"revd {command} has no {set(flags) - help_of(command)}"
+
+
+@each_page
+def test_the_flags_that_a_page_names_alone_are_there(page: Path) -> None:
+    named = {command for path in PAGES for command, _ in commands(path.read_text())}
+    scripts = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+    for flag in re.findall(r"`(--[a-z][a-z-]*)[^`\n]*`", page.read_text()):
+        assert f'"{flag}"' in scripts or any(flag in help_of(command) for command in named), flag
+
+
+def test_the_files_on_a_rollouts_path_are_those_of_the_page() -> None:
+    text = ARCHITECTURE.read_text()
+    (table,) = re.findall(r"<!-- files of a rollout -->\n(.*?)<!-- end of files -->", text, re.DOTALL)
+    listed = {
+        f"{package}/{name}".removeprefix("revd/")
+        for package, names in re.findall(r"^\| `([\w/]+)` \| (.*) \|$", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+\.py)`", names)
+    }
+    assert files_of_a_rollout() == listed
+    assert f"code of these {len(listed)} files" in text
+
+
+def files_of_a_rollout() -> set[str]:
+    """The files of revd whose functions run between the start of a rollout and its update, on a CPU."""
+    callback = IntrinsicRewardCallback("revd")
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, n_epochs=1, device="cpu")
+    model.learn(128, callback=callback)
+    root, seen = Path(revd.__file__).parent, set()
+
+    def watch(frame, event, argument) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(root):
+            seen.add(str(path.relative_to(root)))
+
+    sys.setprofile(watch)
+    try:
+        model.collect_rollouts(model.env, callback, model.rollout_buffer, n_rollout_steps=64)
+    finally:
+        sys.setprofile(None)
+    return seen

@@ -1,0 +1,72 @@
+"""The weighting as adapters use it: one comparison for each rollout, without any framework."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import revd.weighting
+from revd import make_reward
+from revd.weighting.balance_warnings import RolloutSize
+from revd.weighting.weighting import Weighting
+from tests.support.rollouts import BOX, DISCRETE
+
+SIZE = RolloutSize(steps_per_env=500, steps=1_000)
+
+
+def caught(bonus: float, *, weight: float = 0.1, extrinsic_weight: float = 1.0, duplicates: float = 0.0) -> list[str]:
+    """The warnings of 20 rollouts with such a bonus beside rewards of 0 and 1."""
+    weighting = Weighting(weight=weight, decay=0.0, decay_per="rollout", extrinsic_weight=extrinsic_weight)
+    reward = make_reward("revd", BOX, DISCRETE, n_envs=2)
+    reward.record(duplicates=duplicates)
+    task = np.arange(8.0).reshape(4, 2) % 2
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(20):
+            weights = weighting.schedule.next_weights(np.full(4, 2))
+            weighting.check_balance(reward, bonus * task, weights, task, task=task, size=SIZE)
+    return [str(entry.message) for entry in found]
+
+
+def test_the_balance_is_that_of_the_weighted_rewards() -> None:
+    weighting = Weighting(weight=0.5, decay=0.5, decay_per="rollout", extrinsic_weight=2.0)
+    reward = make_reward("re3", BOX, DISCRETE, n_envs=2)
+    task = np.array([[1.0, 0.0], [0.0, 3.0]])
+    bonus = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
+    weights = weighting.schedule.next_weights(np.full(2, 2))
+    balance = weighting.check_balance(reward, bonus, weights, task, task=task, size=SIZE)
+    assert balance.share == pytest.approx(0.25 * 10 / (0.25 * 10 + 2 * 4))
+    assert balance.std_ratio == pytest.approx(0.25 * bonus.std() / (2 * task.std()))
+
+
+def test_each_disproportion_has_its_warning() -> None:
+    assert caught(1.0) == []
+    for bonus, words in ((1e-3, "does not steer the policy"), (1e3, "drowns the task's reward")):
+        (message,) = caught(bonus)
+        assert words in message
+    (message,) = caught(1.0, duplicates=0.9)
+    assert "exact copy in their segment" in message
+
+
+@pytest.mark.parametrize("bonus", [0.0, 1e-3, 1e3])
+def test_training_on_one_of_the_two_alone_is_not_warned_about(bonus: float) -> None:
+    assert caught(bonus, extrinsic_weight=0.0) == []
+    assert caught(bonus, weight=0.0, duplicates=0.9) == []
+
+
+@pytest.mark.parametrize("value", ["1", None, -1])
+def test_the_extrinsic_weight_is_a_number(value: Any) -> None:
+    with pytest.raises(ValueError, match="extrinsic_weight must be a number of at least 0"):
+        Weighting(weight=0.1, decay=0.0, decay_per="rollout", extrinsic_weight=value)
+
+
+def test_the_package_knows_no_framework() -> None:
+    imported = {
+        line.split()[1].partition(".")[0]
+        for path in Path(revd.weighting.__file__).parent.glob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith(("import ", "from "))
+    }
+    assert imported == {"__future__", "math", "warnings", "dataclasses", "typing", "numpy", "revd"}
