@@ -90,7 +90,7 @@ class RayAttempt:
             # Without a value if an unexpected error had closed the generator before.
             self._end(end.value or "the launcher failed", clean_up=end.value is None)
         except ActorUnavailableError:
-            # The connection is lost. If the node is too, Ray says so later.
+            # The connection is lost. If the node is lost too, Ray reports it later.
             self._reply = self._call()
         except RayTaskError as error:
             self._fail(error.cause)
