@@ -23,8 +23,8 @@ class TasksCommand:
 
 
 _CAPTION = (
-    "Any other Gymnasium id is accepted as it is. With EnvPool (pip install 'revd[envpool]') so is any of its ids, as\n"
-    "envpool/ID, and classic/… and minigrid/… run on it, with the same observations; --engine chooses."
+    "Any other Gymnasium id is accepted as it is. EnvPool (pip install 'revd[envpool]') steps classic/… and\n"
+    "minigrid/… faster, with the same observations (--engine), and has tasks of its own: envpool/ID."
 )
 
 
@@ -61,4 +61,4 @@ def _brief(space: object) -> str:
 
 
 def _installed(task: Task) -> str:
-    return "yes" if installed(task) else how_to_install(task)
+    return "yes" if installed(task) else how_to_install(task.extra)

@@ -129,7 +129,7 @@ class PretrainCommand(TrainCommand):
     def config(self) -> TrainConfig:
         """The training without the task's reward."""
         if self.reward == NO_REWARD:
-            raise ValueError("pre-training needs a reward other than 'none': the bonus is all there is")
+            raise ValueError("pre-training needs an exploration reward, not 'none': it trains on the bonus alone")
         config = super().config()
         alone = replace(config, extrinsic_weight=0.0)
         directory = config.directory

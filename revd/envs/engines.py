@@ -3,18 +3,17 @@
 from typing import Literal, get_args
 
 from revd.envs import envpool
-from revd.envs.tasks import Engine, Task, require_installed
+from revd.envs.tasks import Engine, Task, how_to_install, require_installed
 from revd.names import unknown_name
 
 ChosenEngine = Literal["gymnasium", "envpool"]
 
 #: Suites whose tasks EnvPool has, with the same observations and rewards.
-EQUAL_SUITES = ("classic", "minigrid")
+SUITES_IN_ENVPOOL = ("classic", "minigrid")
 
 
 def choose_engine(task: Task, engine: Engine) -> ChosenEngine:
-    """
-    The engine of a task. "auto" takes EnvPool where it is installed and has the task as it is.
+    """Choose the engine of a task. "auto" is EnvPool if it is installed and has the same task.
 
     Raises:
         ValueError: The engine is unknown, is not installed, or does not have the task.
@@ -22,26 +21,31 @@ def choose_engine(task: Task, engine: Engine) -> ChosenEngine:
     if engine not in get_args(Engine):
         raise ValueError(unknown_name("engine", engine, get_args(Engine)))
     if task.suite == "envpool":
-        return _of_envpool_alone(task, engine)
-    equal = task.suite in EQUAL_SUITES
+        return _choose_for_envpool_task(task, engine)
+    equal = task.suite in SUITES_IN_ENVPOOL
     if engine == "auto":
         return "envpool" if equal and envpool.is_installed() and envpool.has_task(task.gymnasium_id) else "gymnasium"
     if engine == "gymnasium":
         return engine
     if not equal:
-        suites = ", ".join(f"{suite}/…" for suite in EQUAL_SUITES)
+        suites = ", ".join(f"{suite}/…" for suite in SUITES_IN_ENVPOOL)
         raise ValueError(
             f"engine 'envpool' steps the tasks {suites} and, as envpool/ID, EnvPool's own; not {task.name!r}"
         )
     if not envpool.is_installed():
-        raise ValueError("engine 'envpool' needs EnvPool: pip install 'revd[envpool]'")
+        raise ValueError(f"engine 'envpool' needs EnvPool: {how_to_install('envpool')}")
+    _require_task(task)
     return engine
 
 
-def _of_envpool_alone(task: Task, engine: Engine) -> ChosenEngine:
+def _choose_for_envpool_task(task: Task, engine: Engine) -> ChosenEngine:
     if engine == "gymnasium":
         raise ValueError(f"task {task.name!r} is EnvPool's own; leave the engine at auto, or choose 'envpool'")
     require_installed(task)
+    _require_task(task)
+    return "envpool"
+
+
+def _require_task(task: Task) -> None:
     if not envpool.has_task(task.gymnasium_id):
         raise ValueError(unknown_name("task of EnvPool", task.gymnasium_id, envpool.task_ids()))
-    return "envpool"

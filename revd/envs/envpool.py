@@ -1,4 +1,4 @@
-"""Tasks in C++: EnvPool's environments, with the observations of the Gymnasium tasks that they stand for."""
+"""Tasks in C++: EnvPool's environments, with the observations of the equivalent Gymnasium tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-#: Takes a batch of EnvPool's observations.
+#: Converts a batch of EnvPool's observations.
 Convert = Callable[[Any], Any]
 #: How EnvPool's ids of grid worlds begin. Their observations hold an image of codes, a direction and a text.
 GRID_WORLDS = ("MiniGrid-", "BabyAI-")
@@ -43,11 +43,9 @@ def has_task(task_id: str) -> bool:
 
 
 def make_pool(task_id: str, n_envs: int, *, seed: int, threads: int = 1) -> Any:
-    """
-    Make `n_envs` copies of a task, stepped together by `threads` threads.
+    """Make `n_envs` copies of a task, stepped together by `threads` threads.
 
-    Their seeds are `seed`, `seed + 1`, … They keep those for good: other seeds need another pool, which takes
-    milliseconds.
+    Their seeds are `seed`, `seed + 1`, … and cannot be changed. To make another pool takes milliseconds.
     """
     envpool_id, options = _version(task_id)
     pool = _import().make(
@@ -67,10 +65,9 @@ def make_pool(task_id: str, n_envs: int, *, seed: int, threads: int = 1) -> Any:
 
 
 def observation_format(task_id: str, space: spaces.Space[Any]) -> tuple[spaces.Space[Any], Convert]:
-    """
-    The space of the observations that a policy sees, and what turns EnvPool's into them.
+    """Return the policy's observation space and the function that converts EnvPool's observations.
 
-    Grid worlds give one-hot codes of the image alone, as the Gymnasium tasks do. All others are left as they are.
+    Grid worlds give one-hot codes of the image alone, as the Gymnasium tasks do. Others are not changed.
     """
     if task_id.startswith(GRID_WORLDS):
         assert isinstance(space, spaces.Dict)

@@ -22,8 +22,6 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
     """
     if isinstance(task, str):
         task = find_task(task)
-    if task.suite == "envpool":
-        raise ValueError(f"task {task.name!r} can only be made as a vector, and cannot be drawn")
     if task.suite == "atari":
         raise ValueError(f"task {task.name!r} can only be made as a vector, by revd.training.atari_vec_env.AtariVecEnv")
     register(task)
@@ -49,6 +47,8 @@ def register(task: Task) -> None:
     A ValueError if a package is missing or broken, or the id is unknown.
     """
     require_installed(task)
+    if task.suite == "envpool":
+        raise ValueError(f"task {task.name!r} can only be made as a vector, and cannot be drawn")
     if task.module is not None:
         with silenced():
             _import(task.module, task)

@@ -148,7 +148,7 @@ def find_task(name: str) -> Task:
         return TASKS[name]
     suite, _, rest = name.partition("/")
     if suite == "envpool":
-        description = "A task of EnvPool, unchanged."
+        description = "A task of EnvPool; grid worlds as one-hot codes."
         return Task(name=name, gymnasium_id=rest, suite="envpool", description=description, extra="envpool")
     suites = {task.suite for task in TASKS.values()}
     if suite in suites:
@@ -165,14 +165,16 @@ def require_installed(task: Task) -> None:
     """Raise a ValueError that says what to install, unless all packages are installed."""
     missing = _missing(task)
     if missing:
-        raise ValueError(f"task {task.name!r} needs {' and '.join(missing)}: {how_to_install(task)}")
+        raise ValueError(f"task {task.name!r} needs {' and '.join(missing)}: {how_to_install(task.extra)}")
 
 
-def how_to_install(task: Task) -> str:
-    """The command that installs the packages of a task; PyBullet has wheels up to Python 3.11."""
-    if task.extra == "bullet" and sys.version_info >= (3, 12):
+def how_to_install(extra: Extra | None) -> str:
+    """The command that installs an extra; PyBullet has wheels up to Python 3.11, EnvPool for Linux only."""
+    if extra == "bullet" and sys.version_info >= (3, 12):
         return "use Python 3.11, the last that PyBullet is built for"
-    return f"pip install 'revd[{task.extra}]'"
+    if extra == "envpool" and sys.platform != "linux":
+        return "use Linux, for which EnvPool is built"
+    return f"pip install 'revd[{extra}]'"
 
 
 def _missing(task: Task) -> list[str]:

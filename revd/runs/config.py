@@ -87,11 +87,11 @@ class TrainConfig:
     init_optimizer: bool = False
     """Copy its optimiser's state too."""
     threads: int = 0
-    """CPU threads of torch and of the Atari emulators; 0 for one. On a CPU, more threads make networks for images
+    """CPU threads of torch, the Atari emulators and EnvPool; 0 for one. On a CPU, more threads make networks for images
     faster and small networks slower, much slower on a busy machine."""
     emulator_threads: int = 0
-    """CPU threads of the Atari emulators alone. With 0 it is the number of threads. If that is 0 too, it is one for
-    each game with the policy on a GPU, at most one for each core, and one in all without a GPU."""
+    """CPU threads of the Atari emulators or of EnvPool alone. With 0 it is the number of threads. If that is 0 too, it
+    is one for each game with the policy on a GPU, at most one for each core, and one in all without a GPU."""
 
     def __post_init__(self) -> None:
         _check_types(self)

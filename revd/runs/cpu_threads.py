@@ -14,7 +14,7 @@ def available_cores() -> int:
 
 
 def emulator_threads(config: TrainConfig, *, on_gpu: bool) -> int:
-    """The CPU threads that step a training's Atari games.
+    """The CPU threads that step a training's Atari games, or EnvPool's environments.
 
     A GPU waits for the games, so each of them gets a thread, at most one for each core. On a CPU the default is one
     thread in all: trainings there mostly run side by side, one for each core.

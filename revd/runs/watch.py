@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from revd.envs.tasks import Engine, find_task
 from revd.rewards.segments import SegmentMemory
 from revd.rollout import Rollout, map_observations
 from revd.runs.directory import RunDirectory
@@ -136,7 +137,10 @@ def _check_numbers(seed: int, max_steps: int) -> None:
 
 def _without_training_options(config: TrainConfig) -> TrainConfig:
     """The training without options that only learning needs; on the CPU, since the run may be another machine's."""
-    return replace(config, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False)
+    engine: Engine = "auto" if find_task(config.task).suite == "envpool" else "gymnasium"
+    return replace(
+        config, engine=engine, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False
+    )
 
 
 def _bonus(training: Training, played: PlayedEpisode) -> NDArray[np.float32] | None:

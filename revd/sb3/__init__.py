@@ -1,4 +1,4 @@
-"""Intrinsic rewards inside Stable-Baselines3, and its PPO and A2C made faster: the only package that knows it."""
+"""Intrinsic rewards inside Stable-Baselines3, with FastPPO and FastA2C."""
 
 try:
     import stable_baselines3  # noqa: F401

@@ -262,7 +262,7 @@ class IntrinsicRewardCallback(BaseCallback):
             step, env = largest
             cause = f"the task's own reward is {raw[step, env]:g}"
         elif not is_finite(last_values.cpu().numpy()):
-            cause = f"the policy's values of what the environments show now are {last_values.flatten().tolist()}"
+            cause = f"the policy's values of the current observations are {last_values.flatten().tolist()}"
         raise ValueError(
             f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
             f"{returns[step, env]}: {cause}"

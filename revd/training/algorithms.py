@@ -127,7 +127,7 @@ def is_gpu(device: str) -> bool:
 
 
 def learn_arguments(model: OnPolicyAlgorithm) -> dict[str, Any]:
-    """Return further arguments of `learn`: MaskablePPO must be told if there are no action masks."""
+    """Return further arguments of `learn`: MaskablePPO needs a flag if there are no action masks."""
     if type(model).__name__ != "MaskablePPO":
         return {}
     from sb3_contrib.common.maskable.utils import is_masking_supported

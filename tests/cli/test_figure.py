@@ -76,8 +76,7 @@ def test_nothing_to_draw_is_one_line(capsys):
     write_run(Path("runs/a"), state="failed")
     assert exit_code(["figure", "runs"]) == 2
     assert (
-        capsys.readouterr().err
-        == "revd: nothing to draw: no run that is neither failed nor damaged has a finished episode\n"
+        capsys.readouterr().err == "revd: nothing to draw: all runs failed, are damaged, or have no finished episode\n"
     )
     assert not Path("figures").exists()
 

@@ -261,7 +261,7 @@ def test_pretraining_leaves_the_tasks_reward_out(trained, capsys):
     assert config.directory == Path("runs/CartPole-v1/pretrain-ppo-revd-seed0")
     assert exit_code(["pretrain", "--task", "CartPole-v1", "--reward", "none"]) == 2
     assert exit_code(["pretrain", "--task", "CartPole-v1", "--extrinsic-weight", "1"]) == 2
-    assert "the bonus is all there is" in capsys.readouterr().err
+    assert "it trains on the bonus alone" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_no_traceback(monkeypatch, capsys):

@@ -53,6 +53,7 @@ def test_what_is_asked_for_is_taken(with_envpool):
         ("classic/mountain-car", "envpol", "unknown engine 'envpol'; did you mean 'envpool'"),
         ("bullet/ant", "envpool", r"engine 'envpool' steps the tasks classic/…, minigrid/….* not 'bullet/ant'"),
         ("MountainCar-v0", "envpool", "not 'MountainCar-v0'"),
+        ("minigrid/door-key-5x5", "envpool", "unknown task of EnvPool 'MiniGrid-DoorKey-5x5-v0'"),
         ("envpool/Ant-v5", "gymnasium", "is EnvPool's own"),
         ("envpool/Ant-v9", "auto", "unknown task of EnvPool 'Ant-v9'; did you mean 'Ant-v5'"),
     ],

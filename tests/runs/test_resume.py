@@ -333,7 +333,7 @@ def test_logs_that_are_damaged_before_it_are_named(config):
     lines = path.read_bytes().split(b"\n")
     lines[1] = b"\xff,1,2,3"
     path.write_bytes(b"\n".join(lines))
-    with pytest.raises(ValueError, match=r"episodes\.csv is damaged: line 2 is no row"):
+    with pytest.raises(ValueError, match=r"episodes\.csv is damaged: line 2 is not a row"):
         train(config)
 
 

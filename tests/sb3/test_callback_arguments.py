@@ -159,5 +159,5 @@ def test_a_policy_that_has_diverged_is_named() -> None:
     model.learn(12, callback=callback)
     with torch.no_grad():
         model.policy.value_net.bias.fill_(torch.nan)
-    with pytest.raises(ValueError, match=r"the policy's values of what the environments show now are \[nan, nan\]"):
+    with pytest.raises(ValueError, match=r"the policy's values of the current observations are \[nan, nan\]"):
         model.learn(12, callback=callback)

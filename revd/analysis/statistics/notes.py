@@ -72,7 +72,7 @@ def _length_notes(task: str, method: str, runs: Sequence[RecordedRun], has_curve
 
 def _repeated_seeds(runs: Sequence[RecordedRun]) -> list[str]:
     return [
-        f"{_name(group[0])} is there {len(group)} times, each counted as a run of its own: deviations and intervals "
+        f"{_name(group[0])} appears {len(group)} times, each counted as a run of its own: deviations and intervals "
         "are too small"
         for group in group_by(runs, lambda run: run.seed).values()
         if len(group) > 1

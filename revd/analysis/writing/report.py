@@ -20,7 +20,7 @@ from revd.episodes import FINAL_RETURN
 from revd.storage.run_files import PROGRESS, RUN
 
 #: The reason if there is no figure.
-NOTHING_TO_DRAW = "no run that is neither failed nor damaged has a finished episode"
+NOTHING_TO_DRAW = "all runs failed, are damaged, or have no finished episode"
 #: Most trials of a search in a table.
 MAX_TRIALS = 20
 BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
@@ -257,7 +257,7 @@ def _commands(data: ReportData) -> list[str]:
             lines.append(repeat + (f"  # and seeds {others}" if others else ""))
     lines += ["```", ""]
     if left_out:
-        lines += [f"{plural(left_out, 'command')} left out: `{RUN}` holds none, or not one of `revd train`.", ""]
+        lines += [f"{plural(left_out, 'command')} left out: `{RUN}` has no `revd train` command.", ""]
     return lines
 
 

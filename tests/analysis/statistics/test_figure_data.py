@@ -67,7 +67,7 @@ def test_a_repeated_seed_is_noted(tmp_path):
     write_run(tmp_path / "c", seed=2, returns=[2] * 100)
     repeated = [note for note in notes_of(tmp_path) if "too small" in note]
     assert repeated == [
-        "PPO on MountainCar-v0, seed 1, is there 2 times, each counted as a run of its own: deviations and intervals "
+        "PPO on MountainCar-v0, seed 1, appears 2 times, each counted as a run of its own: deviations and intervals "
         "are too small"
     ]
 

@@ -88,7 +88,7 @@ def test_runs_with_little_information(tmp_path):
     text = report(data, ReportFiles(), tmp_path / "page.md")
     assert "1 run, 0 of them finished: 1 task, 1 method." in text
     assert "| 1 | — | — | — | — |" in text
-    assert "None: no run that is neither failed nor damaged has a finished episode." in text
+    assert "None: all runs failed, are damaged, or have no finished episode." in text
     assert "## Damaged runs" not in text
     assert "## The bonus" not in text
 
@@ -112,7 +112,7 @@ def test_untrusted_text_is_neither_run_nor_rendered(tmp_path):
     write_json(directory / "run.json", {"repeat": "rm -rf ~", "platform": "<img src=x>"})
     text = report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md", unreadable=["<i>"])
     assert "rm -rf" not in text
-    assert "1 command left out: `run.json` holds none, or not one of `revd train`." in text
+    assert "1 command left out: `run.json` has no `revd train` command." in text
     assert "<" not in text
     assert "&lt;script&gt;alert(1)" in text
 
