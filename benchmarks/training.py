@@ -3,7 +3,9 @@
     python benchmarks/training.py [--device cpu|cuda] [--task atari/space-invaders]
 
 SB3's algorithm without and with the bonus, and ours with the bonus, train on the same task with the same settings:
-those of the paper, where it has some. They take turns, rollout by rollout, each in its own environments. The first
+those of the paper, where it has some. They take turns, rollout by rollout, each in its own environments: SB3's in those
+that the task's package registers in Gymnasium, the last row in what `revd train` uses (EnvPool for classic/… and
+minigrid/…, robots with few calls for bullet/…). `--engine gymnasium` gives the last row Gymnasium's, too. The first
 rollouts, in which CUDA graphs are captured, do not count. Steps are those of all environments together. The time of a
 rollout is split into `environment` (stepping and waiting), `bonus` (the exploration reward), `update` (train()), and
 `acting` (the rest: the policy, copies, the buffer, GAE).
@@ -29,6 +31,11 @@ from revd.training.vec_env import make_vec_env
 
 ALGORITHM_PAIRS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
 PHASES = ("environment", "acting", "bonus", "update")
+#: Settings for suites that the paper does not have.
+PPO_SETTINGS: dict[str, dict[str, Any]] = {
+    "classic": {"n_steps": 128, "batch_size": 64, "n_epochs": 10},
+    "minigrid": {"n_steps": 128, "batch_size": 512, "n_epochs": 4, "ent_coef": 0.01},
+}
 WARM_UP_ROLLOUTS = 3
 
 
@@ -39,6 +46,7 @@ def main() -> None:
     parser.add_argument("--algo", choices=ALGORITHM_PAIRS, default="ppo")
     parser.add_argument("--reward", default="revd", help="or none")
     parser.add_argument("--n-envs", type=int, default=10)
+    parser.add_argument("--engine", default="auto", choices=("auto", "gymnasium", "envpool"), help="of the last row")
     parser.add_argument("--threads", type=int, default=1, help="emulator threads for Atari; torch has one")
     parser.add_argument("--rollouts", type=int, default=5, help="measured rollouts of each")
     parser.add_argument("--tf32", action="store_true", help="for ours")
@@ -51,9 +59,11 @@ def main() -> None:
     theirs, ours = ALGORITHM_PAIRS[arguments.algo]
     tf32 = {"tf32": True} if arguments.tf32 else {}
     bonus = "" if arguments.reward == "none" else f"+{arguments.reward.upper()}"
-    plans: dict[str, Callable[[], Training]] = {theirs.__name__: lambda: Training(theirs, arguments, "none")}
+    plans: dict[str, Callable[[], Training]] = {
+        theirs.__name__: lambda: Training(theirs, arguments, "none", packaged=True)
+    }
     if bonus:
-        plans[theirs.__name__ + bonus] = lambda: Training(theirs, arguments, arguments.reward)
+        plans[theirs.__name__ + bonus] = lambda: Training(theirs, arguments, arguments.reward, packaged=True)
     plans[ours.__name__ + bonus] = lambda: Training(ours, arguments, arguments.reward, **tf32)
     names = list(reversed(plans)) if arguments.ours_first else list(plans)
     cases = {name: plans[name]() for name in names}
@@ -70,17 +80,31 @@ def main() -> None:
     print(markdown_table(header, rows))
 
 
+def packaged_task(name: str) -> str:
+    """The task as its package registers it, where revd has a faster class of its own."""
+    task = find_task(name)
+    return name if task.entry_point is None else f"{task.module}:{task.gymnasium_id}"
+
+
 class Training:
     """A model that learns one rollout at a time, and measures the time of each phase."""
 
-    def __init__(self, kind: Any, arguments: argparse.Namespace, reward: str, **options: Any) -> None:
+    def __init__(
+        self, kind: Any, arguments: argparse.Namespace, reward: str, *, packaged: bool = False, **options: Any
+    ) -> None:
         suite = find_task(arguments.task).suite
         normalize = PAPER_TRAINING[suite]["normalize"] if suite in PAPER_TRAINING else "none"
         env = make_vec_env(
-            arguments.task, n_envs=arguments.n_envs, seed=0, normalize=normalize, threads=arguments.threads
+            packaged_task(arguments.task) if packaged else arguments.task,
+            n_envs=arguments.n_envs,
+            seed=0,
+            normalize=normalize,
+            threads=arguments.threads,
+            engine="gymnasium" if packaged else arguments.engine,
         )
         name, parameters = paper_policy(env.observation_space)
-        settings = PAPER_ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256})
+        own = PPO_SETTINGS.get(suite, {}) if arguments.algo == "ppo" else {}
+        settings = PAPER_ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256, **own})
         self._device = torch.device(arguments.device)
         self._model = kind(
             policy_class(name), env, policy_kwargs=parameters, seed=0, device=self._device, **settings, **options
