@@ -15,7 +15,7 @@ from revd import cli
 from revd.sb3 import IntrinsicRewardCallback
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("revd", "tests", "docs", "benchmarks", "tools", "results", "examples")
+FOLDERS = ("revd", "tests", "docs", "benchmarks", "tools", "results")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*/README.md")]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 

@@ -39,8 +39,8 @@ class ReportCommand:
         runs, drawn = plural(len(data.all_runs), "run"), plural(images, "figure")
         console = Console()
         print_line(console, f"{self.output}: {runs}, {drawn} in {figures}")
-        for damage in damages(data):
-            print_line(console, f"left out: {damage}")
+        for reason in [*damages(data), *found.unreadable]:
+            print_line(console, f"left out: {reason}")
 
 
 def _check_page(path: Path) -> None:

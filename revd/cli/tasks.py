@@ -30,7 +30,7 @@ _CAPTION = (
 
 def tasks_table(*, described: bool) -> Table:
     """Every named task, with a line about each if `described`."""
-    table = Table(header_style="bold", caption=_CAPTION, caption_justify="left")
+    table = Table(header_style="bold", caption=Text(_CAPTION), caption_justify="left")
     for name in ("task", "observations", "actions", "installed"):
         table.add_column(name, no_wrap=name != "installed")
     if described:

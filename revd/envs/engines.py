@@ -3,13 +3,10 @@
 from typing import Literal, get_args
 
 from revd.envs import envpool
-from revd.envs.tasks import Engine, Task, how_to_install, require_installed
+from revd.envs.tasks import SUITES_IN_ENVPOOL, Engine, Task, how_to_install, require_installed
 from revd.names import unknown_name
 
 ChosenEngine = Literal["gymnasium", "envpool"]
-
-#: Suites whose tasks EnvPool has, with the same observations and rewards.
-SUITES_IN_ENVPOOL = ("classic", "minigrid")
 
 
 def choose_engine(task: Task, engine: Engine) -> ChosenEngine:

@@ -17,7 +17,7 @@ Convert = Callable[[Any], Any]
 GRID_WORLDS = ("MiniGrid-", "BabyAI-")
 #: Numbers of codes of a cell: what is in it, its colour, its state; those of `revd.envs.minigrid.CODES`.
 CODES = (11, 6, 4)
-LARGEST_SEED = 2**31
+SEED_LIMIT = 2**31
 #: Where EnvPool has another version of a Gymnasium task: its id, and the options that make it the same.
 VERSIONS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "MiniGrid-MultiRoom-N4-S5-v1": (
@@ -53,7 +53,7 @@ def make_pool(task_id: str, n_envs: int, *, seed: int, threads: int = 1) -> Any:
         env_type="gymnasium",
         num_envs=n_envs,
         num_threads=min(threads, n_envs),
-        seed=seed % LARGEST_SEED,
+        seed=seed % SEED_LIMIT,
         **options,
     )
     with warnings.catch_warnings():

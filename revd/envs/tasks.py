@@ -11,6 +11,8 @@ from revd.names import unknown_name
 Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium", "envpool"]
 #: What steps the environments; see `revd.envs.engines`.
 Engine = Literal["auto", "gymnasium", "envpool"]
+#: Suites whose tasks EnvPool has, with the same observations and rewards.
+SUITES_IN_ENVPOOL = ("classic", "minigrid")
 Extra = Literal["atari", "bullet", "minigrid", "envpool"]
 
 #: Probability with which the paper's sparse setting hides a reward.

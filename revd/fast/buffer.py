@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,11 +12,9 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.type_aliases import RolloutBufferSamples
 from torch import Tensor
 
+from revd.arrays import Array
 from revd.functional.advantages import generalized_advantages
 from revd.rollout import WIDER, Observations, map_observations
-
-if TYPE_CHECKING:
-    from revd.arrays import Array
 
 
 class RolloutTensors(NamedTuple):
@@ -44,13 +42,22 @@ class _StoredField:
         field = getattr(buffer.stored, self._name)
         if buffer.device.type != "cpu":
             return field
-        return {key: tensor.numpy() for key, tensor in field.items()} if isinstance(field, dict) else field.numpy()
+        if isinstance(field, dict):
+            return _SharedArrays((key, tensor.numpy()) for key, tensor in field.items())
+        return field.numpy()
 
     def __set__(self, buffer: DeviceRolloutBuffer, values: Any) -> None:
         field = getattr(buffer.stored, self._name)
         pairs = [(field[key], values[key]) for key in field] if isinstance(field, dict) else [(field, values)]
         for tensor, value in pairs:
             tensor.copy_(torch.as_tensor(value, device=tensor.device))
+
+
+class _SharedArrays(dict[str, Array]):
+    """Arrays by key that keep their memory: what is assigned to a key is copied into its array."""
+
+    def __setitem__(self, key: str, values: Any) -> None:
+        self[key][...] = values
 
 
 class DeviceRolloutBuffer(RolloutBuffer):

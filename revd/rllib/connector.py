@@ -174,6 +174,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         load_saved_state(reward, {name: torch.as_tensor(np.array(value)) for name, value in state["reward"].items()})
         schedule = self.weighting.schedule
         schedule.rollouts, schedule.steps = int(state["rollouts"]), int(state["steps"])
+        self.weighting.warnings.resume()
         self._running = {int(column): (str(name), int(time)) for column, name, time in state["running"]}
 
     def _is_broken(self, index: int, column: list[SingleAgentEpisode]) -> bool:

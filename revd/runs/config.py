@@ -68,7 +68,7 @@ class TrainConfig:
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
     engine: Engine = "auto"
     """What steps the environments: gymnasium, or envpool, which is faster and has the classic/… and minigrid/… tasks.
-    With auto, envpool if it is installed. A resumed run keeps its engine."""
+    With auto, envpool if it is installed, and a resumed run keeps its engine."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, … With auto, only networks for images use a GPU."""
     trainer: Trainer = "auto"

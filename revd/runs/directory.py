@@ -7,19 +7,20 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import revd
-from revd.envs.tasks import Engine
+from revd.envs.tasks import SUITES_IN_ENVPOOL, Engine
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
 from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
 from revd.storage import run_files
 from revd.storage.atomic import final_name, leftovers, make_directory, write_whole
+from revd.storage.plain_file import read_plain_text
 
 State = Literal["waiting", "running", "interrupted", "finished", "failed"]
 #: What `finish` writes into run.json, and a resumed session removes.
@@ -124,7 +125,7 @@ class RunDirectory:
         if not self.config.exists():
             return None
         try:
-            values = json.loads(self.config.read_text())
+            values = json.loads(read_plain_text(self.config))
             return TrainConfig.from_dict({name: value for name, value in values.items() if name != "resolved"})
         except (ValueError, TypeError, AttributeError, RecursionError, OSError) as error:
             raise ValueError(f"{str(self.config)!r} is damaged or describes no training: {error}") from error
@@ -136,9 +137,8 @@ class RunDirectory:
         """
         if config.engine != "auto" or not self.config.exists():
             return config.engine
-        resolved = json.loads(self.config.read_text()).get("resolved", {})
-        engine: Engine = "envpool" if resolved.get("engine") == "envpool" else "gymnasium"
-        return engine
+        resolved = _read_json(self.config).get("resolved")
+        return "envpool" if isinstance(resolved, dict) and resolved.get("engine") == "envpool" else "gymnasium"
 
     def is_finished(self, steps: int) -> bool:
         """Whether the run has finished, with at least `steps` steps."""
@@ -149,7 +149,7 @@ class RunDirectory:
         """Record the start of a run, or of another session after `steps`: its config, command and software."""
         make_directory(self.path)
         earlier = _read_json(self.run)
-        described = {**describe_software(), "repeat": config.command()}
+        described = {**describe_software(), "repeat": _repeatable(config, resolved).command()}
         if earlier:
             sessions = earlier.get("resumed")
             resumed = [*(sessions if isinstance(sessions, list) else []), {"steps": steps, **described}]
@@ -181,6 +181,12 @@ class RunDirectory:
         return status if status.is_valid else None
 
 
+def _repeatable(config: TrainConfig, resolved: Mapping[str, Any]) -> TrainConfig:
+    """The config with the engine that runs now, where another machine might choose another one."""
+    has_choice = config.task.startswith(tuple(f"{suite}/" for suite in SUITES_IN_ENVPOOL))
+    return replace(config, engine=resolved["engine"]) if has_choice and "engine" in resolved else config
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write indented JSON that every parser accepts: numbers that are not finite become null."""
     write_whole(path, (json.dumps(_plain(values), indent=2, allow_nan=False) + "\n").encode())
@@ -189,7 +195,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 def _read_json(path: Path) -> dict[str, Any]:
     """Read what `write_json` wrote; empty if the file is missing or damaged."""
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(read_plain_text(path))
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}

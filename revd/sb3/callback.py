@@ -191,6 +191,7 @@ class IntrinsicRewardCallback(BaseCallback):
         checkpoint.load_into(reward)
         schedule = self.weighting.schedule
         schedule.rollouts, schedule.steps = checkpoint.rollouts, checkpoint.steps
+        self.weighting.warnings.resume()
 
     def _on_training_start(self) -> None:
         if _PAYER in self.locals:
@@ -204,6 +205,10 @@ class IntrinsicRewardCallback(BaseCallback):
             raise RuntimeError(f"{type(self.parent).__name__} would never pay the bonus: {_PLACE}")
         self.locals[_PAYER] = self
         self._last_end = time.perf_counter()
+
+    def _on_training_end(self) -> None:
+        # A loop of one's own may pass the same locals to its next training.
+        self.locals.pop(_PAYER, None)
 
     def _on_rollout_start(self) -> None:
         assert self.reward is not None

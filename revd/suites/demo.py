@@ -9,7 +9,7 @@ from revd.runs.parameters import Parameters
 
 TASK = "MountainCar-v0"
 THRESHOLD = -150.0
-REWARDS = (NO_REWARD, "revd")
+DEMO_REWARDS = (NO_REWARD, "revd")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,5 +61,5 @@ def demo_runs(demo: DemoConfig, directory: Path) -> list[TrainConfig]:
             weight=TrainConfig.weight if reward == NO_REWARD else 1.0,
         )
         for seed in range(1, demo.seeds + 1)
-        for reward in REWARDS
+        for reward in DEMO_REWARDS
     ]

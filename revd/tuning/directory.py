@@ -10,6 +10,7 @@ from typing import Any
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, write_json
 from revd.storage.atomic import leftovers
+from revd.storage.plain_file import read_plain_text
 from revd.tuning.config import TuneConfig
 
 #: The error in the status of the runs of a pruned trial.
@@ -75,7 +76,7 @@ class SearchDirectory:
         if not self.description.exists():
             return []
         try:
-            stored: dict[str, Any] = json.loads(self.description.read_text())
+            stored: dict[str, Any] = json.loads(read_plain_text(self.description))
             training = TrainConfig.from_dict(stored["training"])
             search = dict(stored["search"])
             values = {"steps": training.steps, "seeds": stored["seeds"], "metric": stored["metric"]}

@@ -109,6 +109,10 @@ class BalanceWarnings:
         self._bonus_seen = False
         self._task_has_paid = False
 
+    def resume(self) -> None:
+        """Continue an earlier training, in which the task may have paid: no warning says that it has not."""
+        self._task_has_paid = True
+
     def observe(self, balance: Balance, *, undecayed: Balance, size: RolloutSize) -> None:
         """Add one rollout: its balance as it was paid, and as it would be without decay.
 

@@ -57,21 +57,6 @@ def make_runs(folder, *runs):
     return load_runs(folder)
 
 
-def write_suite(folder, tasks, methods, *, seeds=3, steps=100_000, episodes=400, **settings):
-    """Runs that learn, noisily, each at its own pace: for looking at."""
-    generator = np.random.default_rng(0)
-    for index, task in enumerate(tasks):
-        for strength, method in enumerate(methods):
-            for seed in range(seeds):
-                progress = np.linspace(0, 4, episodes) * (1 + 0.3 * strength + 0.2 * generator.normal())
-                returns = 10.0**index * (np.tanh(progress / 4) + 0.2 * generator.normal(size=episodes))
-                path = folder / task / f"{method.lower()}-{settings.get('sparse')}-seed{seed}"
-                spacing = steps // episodes
-                write_run(
-                    path, method=method, seed=seed, task=task, steps=steps, returns=returns, spacing=spacing, **settings
-                )
-
-
 def fake_save(figure, path):
     """Instead of `save_figure`, for drawing takes seconds: writes what the figure's legends and axes are called."""
     names = [text.get_text() for legend in figure.findobj(Legend) for text in legend.get_texts()]

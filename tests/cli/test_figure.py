@@ -109,6 +109,14 @@ def test_a_report_is_not_written_into_a_fifo(capsys):
     assert capsys.readouterr().err == "revd: output 'page.md' is no file\n"
 
 
+def test_runs_that_cannot_be_read_are_told(capsys, monkeypatch):
+    monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
+    write_runs()
+    Path("runs/a2/config.json").write_text("oops")
+    cli.main(["report", "runs"])
+    assert "left out: 'runs/a2' is not a run directory" in capsys.readouterr().out
+
+
 def test_damaged_runs_are_told(capsys, monkeypatch):
     monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
     write_runs()

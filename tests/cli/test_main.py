@@ -403,3 +403,8 @@ def test_a_real_demo_in_short(capsys):
     assert "PPO+REVD" in capsys.readouterr().out
     (finished, *_) = sorted(Path("runs/demo-1").glob("*/status.json"))
     assert json.loads(finished.read_text())["state"] == "finished"
+
+
+def test_the_list_of_tasks_names_the_command_for_envpool(capsys):
+    cli.main(["tasks"])
+    assert "pip install 'revd[envpool]'" in " ".join(capsys.readouterr().out.split())

@@ -124,8 +124,14 @@ def test_finding_a_task_loads_none_of_its_packages():
 
 def test_newer_pythons_have_no_pybullet(monkeypatch):
     monkeypatch.setattr("revd.envs.tasks.sys", SimpleNamespace(version_info=(3, 12)))
-    assert "Python 3.11" in how_to_install(TASKS["bullet/hopper"])
-    assert how_to_install(TASKS["atari/assault"]) == "pip install 'revd[atari]'"
+    assert "Python 3.11" in how_to_install("bullet")
+    assert how_to_install("atari") == "pip install 'revd[atari]'"
+
+
+@pytest.mark.parametrize(("platform", "said"), [("linux", "pip install 'revd[envpool]'"), ("darwin", "use Linux")])
+def test_envpool_is_built_for_linux(monkeypatch, platform, said):
+    monkeypatch.setattr("revd.envs.tasks.sys", SimpleNamespace(platform=platform, version_info=(3, 12)))
+    assert how_to_install("envpool").startswith(said)
 
 
 def test_tasks_of_other_packages_are_named_with_them():

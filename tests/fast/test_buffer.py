@@ -143,6 +143,18 @@ def test_observations_may_be_replaced_in_the_same_memory(observed: str) -> None:
     assert not any(part.any() for part in arrays(buffer.observations))
 
 
+def test_one_key_of_the_observations_may_be_replaced() -> None:
+    model = build(FastPPO, noise(OBSERVATIONS["dict"]), batch_size=12)
+    collect(model)
+    buffer = model.rollout_buffer
+    places = [tensor.data_ptr() for tensor in buffer.tensors]
+    buffer.observations["place"] = 7 * np.ones_like(buffer.observations["place"])
+    assert (buffer.observations["place"] == 7).all()
+    assert (buffer.stored.observations["place"] == 7).all()
+    assert buffer.observations["camera"].any()
+    assert [tensor.data_ptr() for tensor in buffer.tensors] == places
+
+
 def test_memory_is_allocated_once() -> None:
     model = build(FastPPO, noise(), batch_size=12)
     places = [tensor.data_ptr() for tensor in model.rollout_buffer.tensors]

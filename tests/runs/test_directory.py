@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
@@ -96,6 +97,18 @@ def test_how_a_training_runs_may_change(tmp_path, name):
     directory.start(FULL, resolved={}, steps=0)
     directory.check(changed(name))
     assert directory.read_config() == FULL
+
+
+@pytest.mark.parametrize("name", ["config", "run", "status"])
+def test_a_fifo_in_a_files_place_does_not_hang(tmp_path, name):
+    directory = RunDirectory(tmp_path)
+    os.mkfifo(getattr(directory, name))
+    if name == "config":
+        with pytest.raises(ValueError, match=r"config\.json' is damaged .*is a FIFO; it must be a file"):
+            directory.check(CONFIG)
+    else:
+        assert directory.read_status() is None
+        assert not directory.is_finished(1)
 
 
 def test_finished_means_finished_after_enough_steps(run):

@@ -71,6 +71,23 @@ def test_a_run_from_before_there_was_a_choice_stays_with_gymnasium(config):
     assert resolved_engine(config) == "gymnasium"
 
 
+def test_the_command_that_repeats_a_run_names_its_engine(config):
+    train(config)
+    run = json.loads((config.directory / "run.json").read_text())
+    assert "--engine envpool" in run["repeat"]
+    other = replace(config, task="CartPole-v1", output=config.directory.with_name("other"))
+    train(other)
+    assert "--engine" not in json.loads((other.directory / "run.json").read_text())["repeat"], "there is no choice"
+
+
+@pytest.mark.parametrize("resolved", [[], "envpool", None, {"engine": 3}])
+def test_a_damaged_engine_is_gymnasium(config, resolved):
+    directory = RunDirectory(config.directory)
+    directory.start(config, resolved={}, steps=0)
+    directory.config.write_text(json.dumps({**config.to_dict(), "resolved": resolved}))
+    assert directory.engine_of(config) == "gymnasium"
+
+
 def test_rows_of_both_sessions_follow_each_other(config):
     """Environments start new episodes on resume, and rows of both sessions follow each other."""
     train(config)

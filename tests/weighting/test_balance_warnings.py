@@ -118,6 +118,15 @@ def test_a_task_that_has_not_paid_yet_is_not_called_drowned(balance: Balance) ->
     assert "drowns" in message, "it has paid"
 
 
+def test_after_a_resume_no_warning_says_that_the_task_has_not_paid() -> None:
+    observer = BalanceWarnings()
+    observer.resume()
+    said = caught(
+        lambda: [observer.observe(SILENT_TASK, undecayed=SILENT_TASK, size=RolloutSize(512, 1024)) for _ in range(30)]
+    )
+    assert [message.split(":")[1].split(".")[0] for message in said] == [" it drowns the task's reward"]
+
+
 def test_a_bonus_that_has_decayed_is_neither_negligible_nor_drowning() -> None:
     """The user asked for the decay, and drowning is judged with it."""
     assert messages(*[NEGLIGIBLE] * 40, undecayed=FINE) == []
