@@ -39,6 +39,7 @@ FLAGS = {
             "--eval-every",
             "--threads",
             "--trainer",
+            "--engine",
             "--normalize-bonus",
             "--video",
         ),
