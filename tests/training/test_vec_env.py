@@ -144,7 +144,7 @@ def test_statistics_of_another_environment_are_refused():
 
 @pytest.mark.parametrize("task", ["CartPol-v1", "CartPole-v9", "no_such_package:CartPole-v1"])
 def test_unknown_tasks_name_the_nearest(task):
-    sentences = r"unknown task '.*'(; did you mean .*\?|\.) A task .* named with it, as in ale_py:"
+    sentences = r"unknown task '.*'(; did you mean .*\?|\.) A task .* with the package's name, as in ale_py:"
     with pytest.raises(ValueError, match=sentences):
         make_vec_env(task)
 
