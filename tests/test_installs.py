@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import revd
-from revd.envs.tasks import TASKS, how_to_install
+from revd.envs.tasks import how_to_install
 from tests.support.installs import EXTRAS, PROJECT, ROOT, brought_by, distributions, pins, run_with_extras
 
 USERS_EXTRAS = sorted(EXTRAS.keys() - {"all", "bench", "dev"})
@@ -118,7 +118,7 @@ def test_the_command_line_alone_trains_and_names_whatever_else_is_missing(tmp_pa
     answers = said_by([*working, *(command for command, _, _ in MISSING.values())], "cli")
     assert [code for code, _ in answers[: len(working)]] == [0, 0, 0], answers
     for (case, (_, extra, package)), (code, text) in zip(MISSING.items(), answers[len(working) :], strict=True):
-        hint = how_to_install(TASKS["bullet/hopper"]) if extra == "bullet" else f"pip install 'revd[{extra}]'"
+        hint = how_to_install("bullet") if extra == "bullet" else f"pip install 'revd[{extra}]'"
         assert code == 2, (case, text)
         assert hint in text.splitlines()[-1], (case, text)
         if hint.startswith("pip"):

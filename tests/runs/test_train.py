@@ -275,8 +275,11 @@ def test_games_get_threads_where_a_gpu_waits_for_them(config, monkeypatch, devic
     monkeypatch.setattr(cpu_threads, "available_cores", lambda: 16)
     monkeypatch.setattr(train_module, "make_vec_env", make)
     with pytest.raises(Asked) as asked:
-        prepare(replace(config, device=device))
+        prepare(replace(config, task="atari/assault", normalize="none", device=device))
     assert asked.value.args == (threads,)
+    with pytest.raises(Asked) as asked:
+        prepare(replace(config, device=device))
+    assert asked.value.args == (1,), "small networks stay on the CPU"
 
 
 def test_the_end_says_how_fast_it_was_and_where_the_time_went(config):
