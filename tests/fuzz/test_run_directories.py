@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def training(run: Path) -> Iterator[Training]:
-    """One that could go on from the run's checkpoint."""
+    """A training that could resume from the run's checkpoint."""
     with closing(prepare(CONFIG)) as prepared:
         yield prepared
 
@@ -129,7 +129,7 @@ def test_any_lease(run: Path, text: str, free: bool) -> None:
 
 @fuzz(data=st.data())
 def test_any_values_in_a_checkpoint(run: Path, training: Training, data: Any) -> None:
-    """Its checksum is right, since whoever changed them has computed it anew."""
+    """Its checksum is right, since it was computed again after the change."""
     newest = max((run / "checkpoints").glob("steps-*"))
     tensors, values = read_tensors(newest)
     path = run.parent / "changed.safetensors"

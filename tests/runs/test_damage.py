@@ -1,4 +1,4 @@
-"""Checkpoints that a disk has damaged: noticed, or harmless, and never gone on from as if nothing were."""
+"""Checkpoints that a disk has damaged: noticed, or harmless, and never resumed from as if they were whole."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A full disk ends a run with a clear message and a checkpoint to go on from."""
+"""A full disk ends a run with a clear message and a checkpoint to resume from."""
 
 import errno
 import os
