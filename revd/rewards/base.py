@@ -16,6 +16,7 @@ from revd.rollout import HOW_TO_GIVE_SUCCESSORS
 from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
+    from revd.encoders import Encoder
     from revd.rollout import Rollout
     from revd.spaces import Space
 
@@ -44,6 +45,10 @@ class IntrinsicReward(nn.Module, ABC):
     calls: Tensor
     #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
     uses_successors: ClassVar[bool] = True
+    #: Embeds observations; None for the methods that do not.
+    encoder: Encoder | None
+    #: Embeddings of the observations of the last `compute`, (n_steps, n_envs, d), if it made them all.
+    latest_embeddings: Tensor | None = None
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__()
@@ -59,6 +64,7 @@ class IntrinsicReward(nn.Module, ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.n_envs = n_envs
+        self.encoder = None
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         self.bonus_moments = RunningMoments()
         self._metrics: dict[str, float] = {}
@@ -82,6 +88,7 @@ class IntrinsicReward(nn.Module, ABC):
         self.check_rollout(rollout)
         self.check_rollout_length(rollout.n_steps)
         self._metrics, self._recorded = {}, {}
+        self.latest_embeddings = None
         valid = rollout.valid_on(self.device)
         bonus = torch.zeros(valid.shape, device=self.device)
         if rollout.n_valid > 0 and self.warmed_up(rollout):

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from revd.rewards.base import IntrinsicReward
     from revd.rewards.config import RewardConfig
@@ -27,10 +27,15 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
 
 def load_saved_state(reward: IntrinsicReward, state: Mapping[str, Tensor]) -> None:
     """Load the whole state, or raise a ValueError and leave the reward unchanged."""
+    method = type(reward).__name__
+    load_whole_state(reward, state, f"the saved state of {method} does not fit this reward's parameters")
+
+
+def load_whole_state(module: nn.Module, state: Mapping[str, Tensor], message: str) -> None:
+    """Load a module's whole state, or raise a ValueError with this message and leave the module unchanged."""
     try:
         # load_state_dict copies what fits before it raises for the rest, so a copy is tried first.
-        deepcopy(reward).load_state_dict(state)
+        deepcopy(module).load_state_dict(state)
     except RuntimeError as error:
-        method = type(reward).__name__
-        raise ValueError(f"the saved state of {method} does not fit this reward's parameters: {error}") from error
-    reward.load_state_dict(state)
+        raise ValueError(f"{message}: {error}") from error
+    module.load_state_dict(state)

@@ -262,6 +262,7 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
     callback = IntrinsicRewardCallback(
         reward,
         weight=config.weight,
+        strength=config.strength,
         decay=config.decay,
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,

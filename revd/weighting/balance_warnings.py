@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -89,6 +90,15 @@ class Streak:
         self._reported |= is_long
         return is_first
 
+    def state(self) -> list[int]:
+        """What `restore` needs, for a checkpoint."""
+        return [self.rollouts, self.steps, self.steps_per_env, int(self._reported)]
+
+    def restore(self, state: Sequence[int]) -> None:
+        """Continue where another one was."""
+        self.rollouts, self.steps, self.steps_per_env, reported = map(int, state)
+        self._reported = bool(reported)
+
     def __str__(self) -> str:
         """The length, for a warning."""
         return f"{self.steps:,} steps ({self.rollouts} rollout{'' if self.rollouts == 1 else 's'})"
@@ -109,9 +119,30 @@ class BalanceWarnings:
         self._bonus_seen = False
         self._task_has_paid = False
 
-    def resume(self) -> None:
-        """Continue an earlier training, in which the task may have paid: no warning says that it has not."""
-        self._task_has_paid = True
+    def state(self) -> dict[str, list[int]]:
+        """What `restore` needs, in JSON's types."""
+        streaks = {name: streak.state() for name, streak in self._streaks().items()}
+        return {**streaks, "seen": [int(self._bonus_seen), int(self._task_has_paid)]}
+
+    def restore(self, state: Mapping[str, Sequence[int]]) -> None:
+        """Continue an earlier training.
+
+        Old files have no state. The task may have paid in their training: no warning says that it has not.
+        """
+        if not state:
+            self._task_has_paid = True
+            return
+        for name, streak in self._streaks().items():
+            streak.restore(state[name])
+        self._bonus_seen, self._task_has_paid = map(bool, state["seen"])
+
+    def _streaks(self) -> dict[str, Streak]:
+        return {
+            "negligible": self._negligible,
+            "drowning": self._drowning,
+            "duplicates": self._duplicates,
+            "unpaid": self._unpaid,
+        }
 
     def observe(self, balance: Balance, *, undecayed: Balance, size: RolloutSize) -> None:
         """Add one rollout: its balance as it was paid, and as it would be without decay.
