@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -39,7 +40,7 @@ class BonusCritic(nn.Module):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         sizes = (embedding_size, HIDDEN, HIDDEN, 1)
-        self.layers = nn.ModuleList(skip_init(nn.Linear, *pair) for pair in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(skip_init(nn.Linear, *pair) for pair in pairwise(sizes))
         for layer, gain in zip(self.layers, (math.sqrt(2), math.sqrt(2), 0.0), strict=True):
             nn.init.orthogonal_(layer.weight, gain=gain, generator=generator)
             nn.init.zeros_(layer.bias)

@@ -80,7 +80,15 @@ def test_values_have_few_digits_and_stay_inside():
 @pytest.mark.parametrize("reward", ["revd", "re3", "ride"])
 def test_every_parameter_of_reward_and_algorithm_can_be_searched(reward):
     known = searchable_parameters(TrainConfig(task="CartPole-v1", n_envs=2, reward=reward))
-    assert {"weight", "strength", "decay", "extrinsic_weight", "embedding_size", "n_steps", "reward.embedding_size"} <= set(known)
+    assert {
+        "weight",
+        "strength",
+        "decay",
+        "extrinsic_weight",
+        "embedding_size",
+        "n_steps",
+        "reward.embedding_size",
+    } <= set(known)
     assert known["embedding_size"] is known["reward.embedding_size"]
     assert not {"seed", "reward.seed", "reward.normalize", "policy_kwargs", "algo.seed", "steps", "sparse"} & set(known)
     assert {known[name].field for name in ("weight", "reward.warmup", "algo.gamma")} == {

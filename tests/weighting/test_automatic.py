@@ -133,7 +133,9 @@ def test_the_sum_runs_over_all_steps_to_the_last() -> None:
         torch.testing.assert_close(own[step], scale * paid[step] + GAMMA * GAE_LAMBDA * own[step + 1])
 
 
-@pytest.mark.parametrize("scales", [{"bonus": 1000.0}, {"bonus": 1e-6}, {"embeddings": 10.0}, {"task": 1000.0}], ids=str)
+@pytest.mark.parametrize(
+    "scales", [{"bonus": 1000.0}, {"bonus": 1e-6}, {"embeddings": 10.0}, {"task": 1000.0}], ids=str
+)
 def test_no_scale_matters(scales: dict[str, float]) -> None:
     plain, scaled = new_weight(), new_weight()
     for seed in range(5):
