@@ -17,7 +17,7 @@ from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import RunFailedError, train
 from revd.storage import atomic
-from revd.suites.backends.local import LocalBackend
+from revd.suites.launchers.local import LocalLauncher
 from revd.suites.scheduler import train_all
 
 ROLLOUT = 32
@@ -135,8 +135,8 @@ def test_in_a_suite_a_run_that_cannot_be_started_or_noted_fails_alone(tmp_path):
     blocked = TrainConfig(task="a", steps=10, output=tmp_path / "file" / "run")
     fine = TrainConfig(task="b", steps=10, output=tmp_path / "fine")
     fake = "import json, sys; c = json.loads(sys.stdin.readline()); open(c['output'] + '/done', 'w'); sys.exit('no')"
-    worker = LocalBackend((sys.executable, "-c", fake))
-    runs = train_all([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, backend=worker)
+    worker = LocalLauncher((sys.executable, "-c", fake))
+    runs = train_all([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, launcher=worker)
     assert [run.status.state for run in runs] == ["failed", "failed"]
     assert "cannot be started: [Errno 20] Not a directory" in runs[0].status.error
     assert runs[1].status.error == "no"

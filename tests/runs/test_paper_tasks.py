@@ -11,9 +11,9 @@ from revd.runs.train import train
 from tests.support.bullet import needs_pybullet
 
 PAPER_TASKS = [
-    pytest.param(name, marks=needs_pybullet if task.suite == "bullet" else ())
+    pytest.param(name, marks=needs_pybullet if task.family == "bullet" else ())
     for name, task in TASKS.items()
-    if task.suite in ("atari", "bullet")
+    if task.family in ("atari", "bullet")
 ]
 
 

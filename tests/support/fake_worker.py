@@ -1,4 +1,4 @@
-"""Stands for a backend's worker: a program that imports nothing slow and behaves as its task's name says."""
+"""Stands for a launcher's worker: a program that imports nothing slow and behaves as its task's name says."""
 
 import json
 import os

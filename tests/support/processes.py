@@ -32,7 +32,7 @@ def ended(process: subprocess.Popen[Any]) -> Iterator[list[int]]:
     try:
         yield others
     finally:
-        for pid in {*family(process.pid), *others}:
+        for pid in {*process_tree(process.pid), *others}:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.communicate()
@@ -43,11 +43,11 @@ def alive(pid: int) -> bool:
     return _stat(pid)[:1] not in ([], ["Z"])
 
 
-def family(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """A process and all that descend from it."""
     numbers = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     children = [number for number in numbers if _stat(number)[1:2] == [str(pid)]]
-    return [pid, *(member for child in children for member in family(child))]
+    return [pid, *(member for child in children for member in process_tree(child))]
 
 
 def _stat(pid: int) -> list[str]:

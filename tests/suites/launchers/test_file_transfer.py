@@ -4,7 +4,7 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
-from revd.suites.backends.file_transfer import ChangedFiles, apply_changes, collect_changes, file_stamps
+from revd.suites.launchers.file_transfer import ChangedFiles, apply_changes, collect_changes, file_stamps
 
 NOTHING = ChangedFiles(files={}, stamps={}, is_complete=False)
 

@@ -1,4 +1,4 @@
-"""The launcher's side of the conversation, with a node that says what the test wants. Real ones: test_backends.py."""
+"""The launcher's side of the conversation, with a node that says what the test wants. Real ones: test_launchers.py."""
 
 import signal
 import threading
@@ -11,12 +11,12 @@ import pytest
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
 from revd.runs.termination import interrupt_on_termination
-from revd.suites.backends.file_transfer import collect_changes
-from revd.suites.backends.node import NodeReport
+from revd.suites.launchers.file_transfer import collect_changes
+from revd.suites.launchers.node import NodeReport
 
 exceptions = pytest.importorskip("ray.exceptions", reason="Ray has no release for this version of Python")
 
-from revd.suites.backends import ray_attempt  # noqa: E402 - it imports Ray
+from revd.suites.launchers import ray_attempt  # noqa: E402 - it imports Ray
 
 RUNNING = NodeReport(running=True, end_reason="", changes=None)
 UNAVAILABLE = exceptions.ActorUnavailableError("no connection", None)

@@ -9,7 +9,7 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
-from revd.suites.backends.local import LocalBackend
+from revd.suites.launchers.local import LocalLauncher
 from revd.suites.scheduler import train_all
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive
@@ -22,12 +22,12 @@ from tests.support.fake_worker import COMMAND
 
 config, address = TrainConfig.from_json(sys.argv[1]), sys.argv[2]
 if address:
-    from revd.suites.backends.ray import RayBackend
-    with RayBackend(address=address, worker=COMMAND) as backend:
-        train_all([config], jobs=1, watch=lambda runs: None, backend=backend)
+    from revd.suites.launchers.ray import RayLauncher
+    with RayLauncher(address=address, worker=COMMAND) as launcher:
+        train_all([config], jobs=1, watch=lambda runs: None, launcher=launcher)
 else:
-    from revd.suites.backends.local import LocalBackend
-    train_all([config], jobs=1, watch=lambda runs: None, backend=LocalBackend(COMMAND))
+    from revd.suites.launchers.local import LocalLauncher
+    train_all([config], jobs=1, watch=lambda runs: None, launcher=LocalLauncher(COMMAND))
 """
 
 
@@ -64,7 +64,7 @@ def go_on(config, mark):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_all([config], jobs=1, watch=interrupt, interval=0.02, backend=LocalBackend(COMMAND))
+        train_all([config], jobs=1, watch=interrupt, interval=0.02, launcher=LocalLauncher(COMMAND))
     assert RunDirectory(config.directory).read_status().state == "interrupted"
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
-from revd.suites.backends.file_transfer import ChangedFiles, apply_changes, collect_changes
-from revd.suites.backends.node import NodeRun, SharedPath
+from revd.suites.launchers.file_transfer import ChangedFiles, apply_changes, collect_changes
+from revd.suites.launchers.node import NodeRun, SharedPath
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive, until
 

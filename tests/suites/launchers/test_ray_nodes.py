@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray has no release for this version of Python")
 
-from revd.suites.backends import ray_nodes
-from revd.suites.backends.ray import RayBackend
+from revd.suites.launchers import ray_nodes
+from revd.suites.launchers.ray import RayLauncher
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def bad_node(cluster, tmp_path):
 
 def test_a_node_without_revd_is_named_before_it_fails_one_run_after_the_other(bad_node):
     said = r"runs cannot be started on 1 of 2 nodes: \S+ at \S+ \(.*nothing of that name.*\); install the same revd"
-    with pytest.raises(ValueError, match=said), RayBackend():
+    with pytest.raises(ValueError, match=said), RayLauncher():
         pass
 
 
