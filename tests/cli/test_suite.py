@@ -69,7 +69,7 @@ def test_flags_reach_the_launcher(monkeypatch, capsys):
 
 
 class FakeCluster:
-    """Stands for a Ray cluster; what it was asked for is in `options`."""
+    """In place of a Ray cluster; `options` holds its arguments."""
 
     def __init__(self, **options):
         self.options = options

@@ -72,7 +72,7 @@ def test_a_search_whose_best_tie_names_them(capsys, launcher):
     assert f"--weight {launcher.started[winners[0]].weight}\n" in text.partition("The best again")[2]
 
 
-def test_the_same_command_goes_on(capsys, launcher):
+def test_the_same_command_resumes(capsys, launcher):
     cli.main([*CART_POLE, "--trials", "2", "--jobs", "4"])
     cli.main([*CART_POLE, "--trials", "3", "--jobs", "4", "--no-pruner"])
     assert len(launcher.started) == 3
@@ -171,7 +171,7 @@ def test_presets_are_searched_around(capsys):
     assert "20 runs of 10,000,000 steps" in text
 
 
-def test_without_optuna_one_is_told_what_to_install(capsys, monkeypatch):
+def test_without_optuna_the_error_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("revd.cli.tune.find_spec", lambda name: None)
     code, said = failing(CART_POLE, capsys)
     assert (code, said) == (2, "revd: a search is made with Optuna: pip install 'revd[tune]'\n")

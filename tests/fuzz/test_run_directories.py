@@ -1,4 +1,4 @@
-"""Run directories that a stranger wrote, or a disk damaged: every file of JSON with anything in it."""
+"""Untrusted and damaged run directories: every JSON file with arbitrary content."""
 
 import io
 import json

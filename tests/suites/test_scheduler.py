@@ -25,7 +25,7 @@ def configs(tmp_path, *tasks):
 
 
 def ignore(runs):
-    """A watch that looks away."""
+    """A watch that ignores what it is shown."""
 
 
 def test_all_runs_end_and_are_watched(tmp_path):
@@ -104,7 +104,7 @@ def test_a_run_that_has_not_started_is_waiting(tmp_path):
     assert seen[0][1].status == Status(state="waiting", total_steps=10)
 
 
-def test_a_worker_that_never_reads_its_config_fails_alone(tmp_path):
+def test_a_worker_that_never_reads_its_config_fails_only_its_run(tmp_path):
     large = Parameters(policy_kwargs={"name": "x" * 1_000_000})
     config = TrainConfig(task="a", output=tmp_path / "run", algo_params=large)
     worker = (sys.executable, "-c", "raise SystemExit('cannot start')")
@@ -176,7 +176,7 @@ def damage(directory, how):
         ("types", "finished", ""),
     ],
 )
-def test_a_damaged_directory_is_the_trouble_of_its_run_alone(tmp_path, how, state, error):
+def test_a_damaged_directory_fails_only_its_run(tmp_path, how, state, error):
     every = configs(tmp_path, "a", "b")
     damage(every[0].directory, how)
     runs = train_all(every, jobs=1, watch=ignore, retries=1, interval=0.02, launcher=LOCAL)
@@ -184,7 +184,7 @@ def test_a_damaged_directory_is_the_trouble_of_its_run_alone(tmp_path, how, stat
     assert re.search(error, runs[0].status.error or "")
 
 
-def test_a_run_whose_directory_is_deleted_fails_alone(tmp_path):
+def test_a_deleted_directory_fails_only_its_run(tmp_path):
     runs = train_all(configs(tmp_path, "deleted", "b"), jobs=1, watch=ignore, interval=0.02, launcher=LOCAL)
     assert [(run.status.state, run.status.error) for run in runs] == [("failed", "exit code 1"), ("finished", None)]
 
@@ -194,7 +194,7 @@ def test_signals_without_a_name_have_a_number(tmp_path):
     assert run.status.error == "killed by signal 40"
 
 
-def test_failed_runs_are_tried_again_so_often_and_no_more(tmp_path):
+def test_failed_runs_are_retried_a_limited_number_of_times(tmp_path):
     every = configs(tmp_path, "second-time", "killed", "silent")
     runs = train_all(every, jobs=2, watch=ignore, retries=2, interval=0.02, launcher=LOCAL)
     assert [run.status.state for run in runs] == ["finished", "failed", "failed"]
@@ -204,7 +204,7 @@ def test_failed_runs_are_tried_again_so_often_and_no_more(tmp_path):
 
 
 class ScriptedAttempt:
-    """Ends at once, as it is told."""
+    """Ends at once, in the given way."""
 
     running = queued = False
 
@@ -253,7 +253,7 @@ def test_a_failure_after_losses_is_a_failure(tmp_path):
     assert (run.status.state, launcher.starts) == ("failed", 4), "two that were lost, one that failed, and its retry"
 
 
-def test_a_run_that_is_lost_again_and_again_is_given_up(tmp_path, monkeypatch):
+def test_a_run_that_is_lost_too_often_fails(tmp_path, monkeypatch):
     monkeypatch.setattr("revd.suites.scheduler.MAX_LOSSES", 2)
     launcher = ScriptedLauncher(9)
     (run,) = train_all(configs(tmp_path, "a"), jobs=1, watch=ignore, interval=0, retries=5, launcher=launcher)

@@ -1,4 +1,4 @@
-"""Points that make a neighbour search hard, and the search itself in float64 where nothing can go wrong."""
+"""Points that make a neighbour search hard, and a naive search in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launcher that trains nothing: its runs write what real ones would, and earn what a function says."""
+"""A launcher that trains nothing: its runs write what real ones would, with returns from a function."""
 
 import csv
 import json
@@ -11,11 +11,11 @@ PARTS = 10
 
 class FakeLauncher:
     """
-    Starts runs that go on by so many tenths whenever `advance` is called, or to their end at once.
+    Starts runs that advance by tenths whenever `advance` is called, or to their end at once.
 
-    `earns(config, part)` is the return of the one episode that ends in a tenth, None for no episode. A run of which
-    `breaks(config)` gives a text fails with it after three tenths. Runs go on from their last checkpoint, which they
-    take after every `checkpoints` tenths; what they earn from there on is more by `luck` for each session before.
+    `earns(config, part)` is the return of the one episode that ends in a tenth, None for no episode. A run fails after
+    three tenths if `breaks(config)` gives a message. Runs resume from their last checkpoint, which they write after
+    every `checkpoints` tenths. Each session's returns are higher by `luck` than those of the session before.
     """
 
     def __init__(self, earns, *, breaks=lambda config: None, at_once=False, checkpoints=1, luck=0.0):

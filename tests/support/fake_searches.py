@@ -16,7 +16,7 @@ SPACE = make_space(TRAINING, ["weight", "k=1:15"])
 
 
 def earns(config, part):
-    """Best at a weight of 1, and the better the longer it goes on."""
+    """Best at a weight of 1, and better with more training."""
     return part - 5 * abs(math.log10(config.weight)) + config.seed
 
 
@@ -25,7 +25,7 @@ def search(path, space=SPACE, **settings):
 
 
 def run(config, *, launcher=None, parts=1, looks=math.inf):
-    """Search with fake runs that go on by so many parts between two looks; interrupted after so many looks."""
+    """Search with fake runs that advance by `parts` between two looks, and interrupt it after `looks`."""
     launcher = launcher or FakeLauncher(earns)
     seen = []
 
@@ -35,7 +35,7 @@ def run(config, *, launcher=None, parts=1, looks=math.inf):
             raise KeyboardInterrupt
         launcher.advance(parts)
 
-    # No power is cut here, and to wait for thousands of small files takes most of the time.
+    # A test needs no fsync, which would take most of the time.
     with mock.patch.object(os, "fsync"):
         try:
             return tune(config, watch=watch, launcher=launcher, interval=0)

@@ -152,7 +152,7 @@ def test_the_cause_of_a_rollout_that_is_not_finite(rewards, values, said, policy
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_a_bonus_in_a_script_of_ones_own_blames_the_task_too():
+def test_the_error_names_the_task_in_a_users_script_too():
     env = counting_envs(2, lengths=[(40,)], reward=lambda number: 3e38)
     with pytest.raises(ValueError, match=r"the task's own reward is 3e\+38$"):
         trained(IntrinsicRewardCallback("revd"), env=env)

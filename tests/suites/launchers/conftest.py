@@ -33,7 +33,7 @@ def make_cluster(ray_home):
         )
         clusters.append(cluster)
         nodes = [cluster.head_node, *(cluster.add_node(num_cpus=number) for number in cpus[1:])]
-        # As the launcher does: nodes would import from the directory that one is in.
+        # As the launcher does: nodes would import from the current directory.
         with chdir("/"):
             ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
         return cluster, nodes

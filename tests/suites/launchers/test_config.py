@@ -10,7 +10,7 @@ def test_runs_are_started_on_this_machine_by_default():
 
 
 @pytest.mark.parametrize("option", [{"gpus_per_run": 0.25}, {"fetch": True}, {"address": "head:6379"}])
-def test_what_is_for_ray_alone_is_refused_without_it(option):
+def test_options_of_ray_are_refused_without_it(option):
     with pytest.raises(ValueError, match="address, cpus_per_run, gpus_per_run and fetch are for launcher 'ray'"):
         LauncherConfig(**option).open()
 

@@ -1,4 +1,4 @@
-"""The launcher is killed, and cannot say good-bye: its runs end with it, wherever they are."""
+"""The launcher is killed without a chance to clean up: its runs end with it, wherever they are."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ else:
 
 
 @pytest.mark.parametrize("place", ["local", "ray"])
-def test_runs_end_with_their_launcher_and_can_go_on(tmp_path, request, place):
+def test_runs_end_with_their_launcher_and_can_be_resumed(tmp_path, request, place):
     address = "" if place == "local" else request.getfixturevalue("make_cluster")(1)[0].address
     config = TrainConfig(task="endless", steps=10, output=tmp_path / "run")
     mark = config.directory / "pid"
@@ -48,7 +48,7 @@ def test_runs_end_with_their_launcher_and_can_go_on(tmp_path, request, place):
     finally:
         driver.kill()
         driver.wait()
-    assert not (tmp_path / "executed").exists(), "nothing is imported from the directory that one is in"
+    assert not (tmp_path / "executed").exists(), "nothing is imported from the current directory"
     if place == "local":
         # Through the pipe to it. Ray may be quicker, and kills all that an actor has started.
         assert RunDirectory(config.directory).read_status().state == "interrupted"
@@ -69,7 +69,7 @@ def go_on(config, mark):
 
 
 def make_trap(tmp_path):
-    """A directory whose modules tell that they were imported."""
+    """A directory whose modules leave a file when they are imported."""
     trap = tmp_path / "trap"
     (trap / "revd").mkdir(parents=True)
     (trap / "revd" / "__init__.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")

@@ -1,4 +1,4 @@
-"""What the launcher promises wherever runs are started: one suite for all launchers."""
+"""What every launcher promises: the same tests for all launchers."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def configs(tmp_path, *tasks):
 
 
 def ignore(runs):
-    """A watch that looks away."""
+    """A watch that ignores what it is shown."""
 
 
 def run_all(every, launcher, **options):
@@ -81,7 +81,7 @@ def test_runs_are_watched_and_a_failing_one_stops_no_other(tmp_path, launcher):
     assert json.loads(killed.run.read_text())["error"] == "killed by SIGKILL"
 
 
-def test_termination_interrupts_runs_so_that_they_can_go_on(tmp_path, launcher):
+def test_terminated_runs_can_be_resumed(tmp_path, launcher):
     every = configs(tmp_path, "endless", "fine")
     before = signal.getsignal(signal.SIGTERM)
 
@@ -98,7 +98,7 @@ def test_termination_interrupts_runs_so_that_they_can_go_on(tmp_path, launcher):
     assert not every[1].directory.exists()
 
 
-def test_what_failed_is_started_again_and_what_is_finished_is_not(tmp_path, launcher):
+def test_failed_runs_are_restarted_and_finished_ones_are_not(tmp_path, launcher):
     every = configs(tmp_path, "second-time")
     (first,) = run_all(every, launcher)
     assert (first.status.state, first.status.error) == ("failed", "not yet")
@@ -111,7 +111,7 @@ def test_what_failed_is_started_again_and_what_is_finished_is_not(tmp_path, laun
     assert (every[0].directory / "log.txt").read_text().count("threads") == 2
 
 
-def test_a_directory_that_is_refused_is_the_trouble_of_its_run_alone(tmp_path, launcher):
+def test_a_refused_directory_fails_only_its_run(tmp_path, launcher):
     every = configs(tmp_path, "a", "b")
     every[0].directory.mkdir()
     (every[0].directory / "log.txt").symlink_to(tmp_path / "victim")
@@ -124,7 +124,7 @@ def test_a_directory_that_is_refused_is_the_trouble_of_its_run_alone(tmp_path, l
     assert not (tmp_path / "victim").exists()
 
 
-def test_the_real_worker_trains_and_goes_on(tmp_path, open_launcher):
+def test_the_real_worker_trains_and_resumes(tmp_path, open_launcher):
     config = TrainConfig(
         task="CartPole-v1", steps=64, n_envs=2, output=tmp_path / "run", algo_params=Parameters(n_steps=32)
     )

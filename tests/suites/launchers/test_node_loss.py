@@ -16,7 +16,7 @@ from tests.faults.records import Findings, examine
 from tests.support.processes import process_tree
 
 ROLLOUT = 64
-#: Ray takes half a minute to believe that a node is dead, unless it is told to be quick.
+#: Ray takes half a minute to declare a node dead, unless these are shorter.
 QUICK = {
     "health_check_initial_delay_ms": 500,
     "health_check_period_ms": 500,
@@ -97,7 +97,7 @@ def test_a_suite_is_complete_though_a_node_dies_in_the_middle(tmp_path, cluster,
         examine(each.directory, ROLLOUT, findings)
         sessions = json.loads((each.directory / "run.json").read_text()).get("resumed", [])
         assert len(sessions) == (each.seed == seed), "only the lost one was begun a second time"
-        # A changes with the next checkpoint may have been on its way when the node died.
+        # Changes with the next checkpoint may have been on its way when the node died.
         assert all(session["steps"] >= steps for session in sessions)
     assert findings.clean, findings
     assert findings.runs == len(seeds)

@@ -72,16 +72,16 @@ def test_a_connection_that_is_there_is_used_and_kept(monkeypatch):
 
 def test_a_cluster_that_cannot_be_reached(monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
-    FakeRay(monkeypatch, error=ConnectionError("nobody answers"))
+    FakeRay(monkeypatch, error=ConnectionError("no reply"))
     with (
-        pytest.raises(ValueError, match=r"no Ray cluster can be reached at address 'local' \(nobody answers\)"),
+        pytest.raises(ValueError, match=r"no Ray cluster can be reached at address 'local' \(no reply\)"),
         RayLauncher(address="local"),
     ):
         pass
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_an_address_where_nobody_listens(monkeypatch):
+def test_an_address_without_a_cluster(monkeypatch):
     fake = FakeRay(monkeypatch)
     with (
         pytest.raises(ValueError, match=r"no Ray cluster can be reached at address '127\.0\.0\.1:1' .*refused"),
