@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tensorboard.launcher.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from revd import cli
 from revd.runs import train as train_module
