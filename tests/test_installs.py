@@ -1,4 +1,4 @@
-"""What each extra brings is enough for what it is for, and whatever is missing is named with its pip command."""
+"""Each extra is sufficient for its purpose, and an error names a missing package with its pip command."""
 
 import json
 import re

@@ -102,7 +102,7 @@ class TrainLane(Lane):
     """`revd train` with a policy so large that writing it takes a while."""
 
     def run(self, kills: int, *, aimed: int, width: int) -> None:
-        """Kill so often; the last so many only once a checkpoint is being written."""
+        """Kill `kills` times, the last `aimed` times while a checkpoint is being written."""
         words = [*TRAIN.format(width=width).split(), "--output", "run"]
         run = self.root / "run"
         kept = []
@@ -260,7 +260,7 @@ def _is_running(run: Path, pid: int) -> bool:
 
 
 def _has_logged(run: Path, began: int) -> bool:
-    """Whether the session that began after so many steps has logged some; the rows before may be of another session."""
+    """Whether the session that began after these steps has logged; rows before may be of another session."""
     with suppress(OSError, ValueError):
         status = run / "status.json"
         is_new = status.stat().st_mtime_ns > (run / "run.json").stat().st_mtime_ns

@@ -31,7 +31,7 @@ class Findings:
 
 
 def examine(path: Path, rollout: int, findings: Findings) -> None:
-    """Look at a finished run, whose rollouts have so many steps, and add what is found."""
+    """Check a finished run, given the steps of its rollouts, and add the findings."""
     directory = RunDirectory(path)
     config = directory.read_config()
     assert config is not None

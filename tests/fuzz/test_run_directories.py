@@ -68,7 +68,7 @@ def spoilt(data: Any, text: str) -> str:
 
 
 def only(*kinds: type[Exception]) -> Any:
-    """Lets these errors pass, if they say something on the way."""
+    """Accepts these errors if they have a message."""
 
     class Documented:
         def __enter__(self) -> None: ...

@@ -200,7 +200,7 @@ def test_another_owners_lease_of_the_same_number_is_not_the_runs(tmp_path):
 
 
 def test_of_many_takers_one_wins(tmp_path):
-    """Again and again, all at the same moment, from a lease whose holder is dead."""
+    """Many times: all at the same moment, from a lease whose holder is dead."""
     for round_ in range(20):
         (tmp_path / f".lease-{100 * round_ + 1}").write_text(json.dumps(asdict(replace(Owner.me(), started="1"))))
         barrier, won, refused = threading.Barrier(8), [], []

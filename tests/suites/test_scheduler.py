@@ -221,7 +221,7 @@ class ScriptedAttempt:
 
 
 class ScriptedLauncher:
-    """Attempts that are lost so often, then one that ends as it should."""
+    """A number of attempts that are lost, then one that ends in the given way."""
 
     def __init__(self, losses, *, then="finished"):
         self.losses = losses

@@ -92,7 +92,7 @@ class PretendGpu(TorchFunctionMode):
             raise MixedError("a kernel was given tensors of the host")
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Called for whatever torch is asked for in Python."""
+        """Called for every function of torch in Python."""
         kwargs = dict(kwargs or {})
         name = function.__name__
         if name == "__get__":

@@ -19,12 +19,12 @@ from tests.training.test_session import learn
 
 TASK = "RevdTestRich-v0"
 ROLLOUT = 20
-#: From which step of its life on each environment of this module's task pays that much.
+#: The reward of this module's task, from the given step of each environment on.
 PLAN = {"reward": 1.0, "at": 0}
 
 
 class RichEnv(gymnasium.Wrapper):
-    """A cart-pole that pays what the plan says."""
+    """A cart-pole with the rewards of `PLAN`."""
 
     steps = 0
 

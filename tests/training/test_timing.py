@@ -27,7 +27,7 @@ class Clock:
         self.now = 1000.0
 
     def takes(self, seconds, function=None):
-        """The function, which takes so many seconds more than none."""
+        """The function, made to take the given seconds on the test's clock."""
 
         def slow(*arguments, **keywords):
             self.now += seconds

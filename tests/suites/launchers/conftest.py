@@ -21,7 +21,7 @@ def ray_home():
 
 @pytest.fixture(scope="module")
 def make_cluster(ray_home):
-    """A function that starts a real cluster with one node for each of so many CPUs, and connects to it."""
+    """A function that starts a real cluster with one node for each of the given numbers of CPUs, and connects to it."""
     import ray
     from ray.cluster_utils import Cluster
 
