@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from revd.rewards.config import require, require_number
+from revd.rewards.config import require_number
 from revd.rewards.saved_state import load_whole_state
 from revd.weighting.automatic import AutomaticWeight
 from revd.weighting.balance import Balance
@@ -52,9 +52,10 @@ class Weighting:
         extrinsic_weight: float,
         remedies: Remedies = IN_PYTHON,
     ) -> None:
-        require(not isinstance(weight, str) or weight == "auto", "weight", weight, "'auto' or a number of at least 0")
+        self.is_automatic = isinstance(weight, str) and weight == "auto"
+        if not self.is_automatic:
+            require_number("weight", weight, "'auto' or a number of at least 0")
         require_number("strength", strength)
-        self.is_automatic = weight == "auto"
         if not self.is_automatic and strength != STRENGTH:
             raise ValueError(f"strength = {strength:g} belongs to weight='auto', but weight is {weight}: leave one out")
         self.schedule = WeightSchedule(

@@ -71,7 +71,7 @@ def test_the_file_holds_tensors_and_json_only(tmp_path: Path) -> None:
     with safe_open(tmp_path / "state", framework="pt") as file:
         counts = json.loads(file.metadata()["revd"])
     assert counts.pop("parameters")["normalize"] == "rms"
-    assert counts == {"format": "revd-callback-1", "method": "REVD", "rollouts": 2, "steps": 24, "n_envs": 2}
+    assert counts == {"format": "revd-callback-1", "method": "REVD", "rollouts": 2, "steps": 24, "n_envs": 2, "warnings": None}
     with pytest.raises(Exception, match=r"(?i)pickle|legacy|invalid|unpickl"):
         torch.load(tmp_path / "state", weights_only=False)
 

@@ -118,9 +118,10 @@ def test_a_task_that_has_not_paid_yet_is_not_called_drowned(balance: Balance) ->
     assert "drowns" in message, "it has paid"
 
 
-def test_after_a_resume_no_warning_says_that_the_task_has_not_paid() -> None:
+def test_after_an_old_file_no_warning_says_that_the_task_has_not_paid() -> None:
+    """It does not tell whether the task has."""
     observer = BalanceWarnings()
-    observer.resume()
+    observer.restore({})
     said = caught(
         lambda: [observer.observe(SILENT_TASK, undecayed=SILENT_TASK, size=RolloutSize(512, 1024)) for _ in range(30)]
     )

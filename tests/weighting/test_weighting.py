@@ -26,17 +26,17 @@ def caught(bonus: float, *, weight: float = 0.1, extrinsic_weight: float = 1.0, 
         warnings.simplefilter("always")
         for _ in range(20):
             weights = weighting.schedule.next_weights(np.full(4, 2))
-            weighting.check_balance(reward, bonus * task, weights, task, task=task, size=SIZE)
+            weighting.check_balance(bonus * task, weights, task, task=task, size=SIZE)
+            weighting.check_duplicates(reward, SIZE)
     return [str(entry.message) for entry in found]
 
 
 def test_the_balance_is_that_of_the_weighted_rewards() -> None:
     weighting = Weighting(weight=0.5, decay=0.5, decay_per="rollout", extrinsic_weight=2.0)
-    reward = make_reward("re3", BOX, DISCRETE, n_envs=2)
     task = np.array([[1.0, 0.0], [0.0, 3.0]])
     bonus = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
     weights = weighting.schedule.next_weights(np.full(2, 2))
-    balance = weighting.check_balance(reward, bonus, weights, task, task=task, size=SIZE)
+    balance = weighting.check_balance(bonus, weights, task, task=task, size=SIZE)
     assert balance.share == pytest.approx(0.25 * 10 / (0.25 * 10 + 2 * 4))
     assert balance.std_ratio == pytest.approx(0.25 * bonus.std() / (2 * task.std()))
 
@@ -69,4 +69,5 @@ def test_the_package_knows_no_framework() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.startswith(("import ", "from "))
     }
-    assert imported == {"__future__", "math", "warnings", "dataclasses", "typing", "numpy", "revd"}
+    standard = {"__future__", "collections", "dataclasses", "math", "typing", "warnings"}
+    assert imported == {*standard, "numpy", "torch", "revd"}
