@@ -70,6 +70,7 @@ class Weighting:
             undecayed = Balance.compare(np.float64(weight) * bonus, weighted_extrinsic, task=task)
             self.warnings.observe(balance, undecayed=undecayed, size=size)
         eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")
-        if weight > 0 and eps is not None and duplicates is not None:
+        merged = getattr(reward.config, "merge_duplicates", False)
+        if weight > 0 and eps is not None and duplicates is not None and not merged:
             self.warnings.observe_duplicates(duplicates, eps=eps, size=size)
         return balance

@@ -203,7 +203,12 @@ def test_a_task_that_has_not_paid_yet_is_not_called_drowned(reward: float) -> No
     assert "drown" not in message
 
 
-@pytest.mark.parametrize(("settings", "expected"), [({}, 1), ({"eps": 0.1}, 0), ({"weight": 0.0}, 0)])
+COPIES: dict[str, Any] = {"merge_duplicates": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"), [({}, 0), (COPIES, 1), (COPIES | {"eps": 0.1}, 0), (COPIES | {"weight": 0.0}, 0)]
+)
 def test_many_duplicates_are_warned_about(settings: dict[str, Any], expected: int) -> None:
     """Of an observation that has two values."""
     env = counting_envs(2, observation_space=spaces.Discrete(2), reward=lambda number: number % 2)
