@@ -16,10 +16,12 @@ from tests.support.rollouts import BOX, DISCRETE
 SIZE = RolloutSize(steps_per_env=500, steps=1_000)
 
 
-def caught(bonus: float, *, weight: float = 0.1, extrinsic_weight: float = 1.0, duplicates: float = 0.0) -> list[str]:
+def caught(
+    bonus: float, *, weight: float = 0.1, extrinsic_weight: float = 1.0, duplicates: float = 0.0, merge: bool = False
+) -> list[str]:
     """The warnings of 20 rollouts with such a bonus beside rewards of 0 and 1."""
     weighting = Weighting(weight=weight, decay=0.0, decay_per="rollout", extrinsic_weight=extrinsic_weight)
-    reward = make_reward("revd", BOX, DISCRETE, n_envs=2)
+    reward = make_reward("revd", BOX, DISCRETE, n_envs=2, merge_duplicates=merge)
     reward.record(duplicates=duplicates)
     task = np.arange(8.0).reshape(4, 2) % 2
     with warnings.catch_warnings(record=True) as found:
@@ -48,6 +50,7 @@ def test_each_disproportion_has_its_warning() -> None:
         assert words in message
     (message,) = caught(1.0, duplicates=0.9)
     assert "exact copy in their segment" in message
+    assert caught(1.0, duplicates=0.9, merge=True) == [], "they are one state"
 
 
 @pytest.mark.parametrize("bonus", [0.0, 1e-3, 1e3])
