@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import revd
-from revd.envs.tasks import SUITES_IN_ENVPOOL, Engine
+from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
 from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
@@ -202,7 +202,7 @@ def _repeatable(config: TrainConfig, resolved: Mapping[str, Any]) -> TrainConfig
     used = _reward_params(dict(resolved))
     kept = {name: former for name, former in FORMER_DEFAULTS.items() if used.get(name) == former}
     config = replace(config, reward_params=Parameters({**kept, **config.reward_params}))
-    has_choice = config.task.startswith(tuple(f"{suite}/" for suite in SUITES_IN_ENVPOOL))
+    has_choice = config.task.startswith(tuple(f"{family}/" for family in FAMILIES_IN_ENVPOOL))
     return replace(config, engine=resolved["engine"]) if has_choice and "engine" in resolved else config
 
 

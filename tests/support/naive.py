@@ -108,7 +108,7 @@ def true_episodes(dones: list[bool]) -> list[tuple[list[int], bool]]:
 
 @dataclass
 class NaiveSegments:
-    """Yields what a k-NN reward looks at: (environment, paid steps, E, how many of E are carried, E~)."""
+    """Yields the inputs of a k-NN reward: (environment, paid steps, E, how many of E are carried, E~)."""
 
     n_envs: int
     d: int
