@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 HIDDEN = 64
 LEARNING_RATE = 1e-3
-EPOCHS = 4
 BATCH_SIZE = 512
 
 
@@ -66,7 +65,10 @@ class BonusCritic(nn.Module):
 
     @torch.enable_grad()
     def fit(self, inputs: Tensor, targets: Tensor) -> None:
-        """Regress V on targets, (n,), of scaled embeddings, (n, d): some epochs of Adam."""
+        """Regress V on targets, (n,), of scaled embeddings, (n, d), by one pass of Adam.
+
+        One pass learns faster than four did: the bonus changes with every rollout (docs/balance.md).
+        """
         adam = self.adam.optimizer(self.layers.parameters(), LEARNING_RATE)
         for rows in self._minibatches(len(inputs), inputs.device):
             adam.zero_grad()
@@ -77,6 +79,5 @@ class BonusCritic(nn.Module):
     def _minibatches(self, size: int, device: torch.device) -> Iterator[Tensor]:
         """Rows in an order that depends only on the seed and the number of fits, so that a resumed run repeats it."""
         generator = torch.Generator().manual_seed(self.seed + int(self.fits))
-        for _ in range(EPOCHS):
-            order = torch.randperm(size, generator=generator, device="cpu").to(device, non_blocking=True)
-            yield from order.split(BATCH_SIZE)
+        order = torch.randperm(size, generator=generator, device="cpu").to(device, non_blocking=True)
+        yield from order.split(BATCH_SIZE)

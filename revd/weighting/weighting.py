@@ -87,7 +87,8 @@ class Weighting:
     def check_duplicates(self, reward: IntrinsicReward, size: RolloutSize) -> None:
         """Warn if many states have been exact duplicates for long, after the reward has computed a bonus."""
         eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")
-        if self.schedule.weight > 0 and eps is not None and duplicates is not None:
+        merged = getattr(reward.config, "merge_duplicates", False)
+        if self.schedule.weight > 0 and eps is not None and duplicates is not None and not merged:
             self.warnings.observe_duplicates(duplicates, eps=eps, size=size)
 
     def check_balance(

@@ -215,8 +215,12 @@ def test_a_task_that_has_not_paid_yet_is_not_called_drowned(reward: float) -> No
     assert "drown" not in message
 
 
+COPIES: dict[str, Any] = {"merge_duplicates": False}
+
+
 @pytest.mark.parametrize(
-    ("settings", "expected"), [({}, 1), ({"weight": 0.1}, 1), ({"eps": 0.1}, 0), ({"weight": 0.0}, 0)]
+    ("settings", "expected"),
+    [({}, 0), (COPIES, 1), (COPIES | {"weight": 0.1}, 1), (COPIES | {"eps": 0.1}, 0), (COPIES | {"weight": 0.0}, 0)],
 )
 def test_many_duplicates_are_warned_about(settings: dict[str, Any], expected: int) -> None:
     """Of an observation that has two values."""

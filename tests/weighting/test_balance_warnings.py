@@ -144,6 +144,7 @@ def test_many_duplicates_are_warned_of_once() -> None:
     )
     assert "eps = 0.0001" in message
     assert "eps=0.1" in message
+    assert "merge_duplicates=True" in message
     assert len(messages_about_duplicates(0.88, shape=(5000, 2))) == 1
 
 
