@@ -220,6 +220,22 @@ def test_the_same_command_finds_a_finished_run(capsys):
     assert Path("here/episodes.csv").read_text() == before
 
 
+def test_an_old_run_is_resumed_with_the_weight_that_was_its_default(capsys):
+    cli.main(["train", *SHORT, "--weight", "0.1", "--output", "here"])
+    values = json.loads(Path("here/config.json").read_text())
+    del values["strength"]
+    Path("here/config.json").write_text(json.dumps(values))
+    longer = ["train", *SHORT, "--steps", "192", "--output", "here"]
+    for given in ("auto", "0.5"):
+        assert exit_code([*longer, "--weight", given]) == 2
+        assert "weight is 0.1 there and" in capsys.readouterr().err
+    assert exit_code([*longer, "--strength", "0.5"]) == 2
+    assert "strength 0.5 belongs to weight auto" in capsys.readouterr().err
+    cli.main(longer)
+    assert json.loads(Path("here/config.json").read_text())["weight"] == 0.1
+    assert RunDirectory(Path("here")).read_status().steps == 192
+
+
 def test_a_finished_run_of_something_else_is_not_taken_for_this_one(capsys):
     cli.main(["train", *SHORT, "--output", "here"])
     assert exit_code(["train", *SHORT, "--seed", "7", "--output", "here"]) == 2
