@@ -258,7 +258,9 @@ def test_a_finished_run_is_not_changed(config):
 
 def test_the_policy_of_another_run_is_trained_further(config, tmp_path):
     train(replace(config, steps=5 * ROLLOUT, extrinsic_weight=0.0))
-    tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", decay=1e-5)
+    tuned = replace(
+        config, output=tmp_path / "tuned", init_from=config.directory, reward="none", weight="auto", decay=1e-5
+    )
     train(replace(tuned, steps=2 * ROLLOUT))
     assert RunDirectory(tuned.directory).read_status().steps == 2 * ROLLOUT
     with pytest.raises(ValueError, match=r"init_from '.*nowhere' contains no checkpoint"):

@@ -306,10 +306,12 @@ def test_what_is_logged() -> None:
     assert callback.latest["task_speaks"] == 1
 
 
-@pytest.mark.parametrize(("reward", "speaks"), [(0.0, 0), (-1.0, 1)])
-def test_whether_the_task_speaks_is_told_by_its_own_rewards(reward: float, speaks: int) -> None:
-    """VecNormalize's scale drifts, so that a constant reward seems to vary; lengths of episodes do."""
-    env = VecNormalize(counting_envs(N_ENVS, lengths=LENGTHS, reward=lambda number: reward))
+@pytest.mark.parametrize(
+    ("reward", "lengths", "speaks"), [(0.0, LENGTHS, 0), (-1.0, LENGTHS, 1), (-1.0, ((4,), (4,)), 0)]
+)
+def test_whether_the_task_speaks_is_told_by_its_own_rewards(reward: float, lengths: Any, speaks: int) -> None:
+    """VecNormalize's scale drifts, so that a constant reward seems to vary."""
+    env = VecNormalize(counting_envs(N_ENVS, lengths=lengths, reward=lambda number: reward))
     callback = IntrinsicRewardCallback("re3", k=2)
     learnt("PPO", callback, env=env)
     assert callback.latest["task_speaks"] == speaks
