@@ -212,6 +212,8 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _restore(self, reward: IntrinsicReward, checkpoint: Checkpoint) -> None:
         checkpoint.load_into(reward)
+        # A file of a fixed weight tells nothing about an automatic one, nor does an earlier training.
+        self.weighting.attach(reward, anew=not checkpoint.weighting)
         self.weighting.restore(checkpoint.weighting, checkpoint.values)
 
     def _on_training_start(self) -> None:
