@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -42,8 +43,10 @@ class IntrinsicReward(nn.Module, ABC):
     config_type: ClassVar[type[RewardConfig]] = RewardConfig
     config: RewardConfig
     calls: Tensor
+    #: One line for `revd rewards`: when to use the method. Without it, the docstring's first line is shown.
+    advice: ClassVar[str] = ""
     #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
-    uses_successors: ClassVar[bool] = True
+    uses_successors: bool = True
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__()
@@ -128,6 +131,12 @@ class IntrinsicReward(nn.Module, ABC):
 
         If no episode is running, this must change nothing.
         """
+
+    def fresh(self, n_envs: int | None = None, **parameters: Any) -> IntrinsicReward:
+        """A reward of the same method without memory, for other environments or with some other parameters."""
+        config = {entry.name: getattr(self.config, entry.name) for entry in fields(self.config)}
+        n_envs = self.n_envs if n_envs is None else n_envs
+        return type(self)(self.observation_space, self.action_space, n_envs, **{**config, **parameters})
 
     def metrics(self) -> dict[str, float]:
         """Numbers about the last `compute`, without those that were undefined then."""

@@ -16,13 +16,22 @@ if TYPE_CHECKING:
 
 def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str, Any]) -> None:
     """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
-    for name, value in asdict(config).items():
+    found = _flat(saved)
+    for name, value in _flat(asdict(config)).items():
         # The state holds what was drawn from the seed.
-        if name != "seed" and saved.get(name) != value:
+        if name.rpartition(".")[2] != "seed" and found.get(name) != value:
             raise ValueError(
                 f"the saved state of {method} does not fit this reward's parameters: {name} was "
-                f"{saved.get(name)!r}, here it is {value!r}"
+                f"{found.get(name)!r}, here it is {value!r}"
             )
+
+
+def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Parameters by dotted name: those of a mixture's members are dicts in a dict."""
+    flat: dict[str, Any] = {}
+    for name, value in parameters.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
 
 
 def load_saved_state(reward: IntrinsicReward, state: Mapping[str, Tensor]) -> None:

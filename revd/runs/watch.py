@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -161,7 +161,7 @@ def _bonus(training: Training, played: PlayedEpisode) -> NDArray[np.float32] | N
 
 def first_environment(reward: IntrinsicReward) -> IntrinsicReward:
     """Copy a reward for its first environment alone, with its models, statistics and memory."""
-    alone = type(reward)(reward.observation_space, reward.action_space, 1, **asdict(reward.config))
+    alone = reward.fresh(1)
     memories = tuple(f"{name}." for name, part in reward.named_modules() if isinstance(part, SegmentMemory))
     state = reward.state_dict()
     alone.load_state_dict({name: tensor[:1] if name.startswith(memories) else tensor for name, tensor in state.items()})
