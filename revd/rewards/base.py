@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -132,11 +132,16 @@ class IntrinsicReward(nn.Module, ABC):
         If no episode is running, this must change nothing.
         """
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its parameters, as `make_reward` takes them."""
+        return asdict(self.config)
+
     def fresh(self, n_envs: int | None = None, **parameters: Any) -> IntrinsicReward:
         """A reward of the same method without memory, for other environments or with some other parameters."""
-        config = {entry.name: getattr(self.config, entry.name) for entry in fields(self.config)}
+        own = {entry.name: getattr(self.config, entry.name) for entry in fields(self.config)}
         n_envs = self.n_envs if n_envs is None else n_envs
-        return type(self)(self.observation_space, self.action_space, n_envs, **{**config, **parameters})
+        return type(self)(self.observation_space, self.action_space, n_envs, **{**own, **parameters})
 
     def metrics(self) -> dict[str, float]:
         """Numbers about the last `compute`, without those that were undefined then."""

@@ -148,6 +148,12 @@ class MixedReward(IntrinsicReward):
         for member in self.named_members.values():
             member.end_episodes()
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The weights, and the parameters of each member under its name."""
+        config = self.config
+        return {"normalize": config.normalize, "weights": config.weights, **config.members}
+
     def fresh(self, n_envs: int | None = None, **parameters: Any) -> MixedReward:
         """A mixture of fresh members; `members` holds other parameters of each, by name."""
         changes = parameters.pop("members", {})
@@ -213,4 +219,5 @@ def _standardised(paid: Tensor, valid: Tensor, moments: RunningMoments) -> Tenso
     mean, std = torch.stack([moments.mean, moments.std]).tolist()
     if std <= max(ROUNDING * abs(mean), torch.finfo(torch.float32).tiny):
         return torch.zeros_like(paid)
-    return ((paid.double() - mean) / std).float()
+    standardised: Tensor = (paid.double() - mean) / std
+    return standardised.float()

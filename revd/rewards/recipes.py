@@ -143,7 +143,9 @@ def _check_mixture(members: Mapping[str, str], parameters: Mapping[str, Any], be
     for name, value in parameters.items():
         if name in members:
             if not isinstance(value, Mapping):
-                raise ValueError(f"{name} must be a dict of that member's parameters, such as {{'k': 5}}, got {value!r}")
+                raise ValueError(
+                    f"{name} must be a dict of that member's parameters, such as {{'k': 5}}, got {value!r}"
+                )
         elif name not in _MIXTURE_PARAMETERS:
             mixture = f"parameter of the mixture {PLUS.join(members)}"
             message = unknown_name(mixture, name, [*members, *_MIXTURE_PARAMETERS, *besides])

@@ -197,7 +197,7 @@ class IntrinsicRewardCallback(BaseCallback):
         if _PAYER in self.locals:
             raise RuntimeError(
                 "this training has a second IntrinsicRewardCallback: each would take the other's bonus for the task's "
-                "reward or SB3's time-out bootstrap; pass one to learn(), once"
+                "reward or SB3's time-out bootstrap; pass one, once, and mix rewards in it: reward=['revd', 're3']"
             )
         # A callback passed to learn() itself has no parent now, though it may have had one in an earlier learn().
         if self.parent is not None and self.locals.get("callback") is not self:

@@ -24,12 +24,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "revd-warm-up": {"reward": "revd", "normalize_observations": True, "warmup": 30},
     "re3-episode": {"reward": "re3", "boundary": "episode", "decay_per": "step", "decay": 0.01},
     "ride": {"reward": "ride", "normalize": "rms", "batch_size": 5},
+    "mixture": {"reward": ["revd", "ride"], "ride": {"batch_size": 5}, "normalize": "rms"},
     "ride-frozen": {"reward": "ride", "inverse": False},
 }
 
 
 def make_callback(settings: dict[str, Any]) -> IntrinsicRewardCallback:
-    return IntrinsicRewardCallback(**{"weight": 1.0, "decay": 0.1, "embedding_size": 4, **settings})
+    small = {} if isinstance(settings.get("reward"), list) else {"embedding_size": 4}
+    return IntrinsicRewardCallback(**{"weight": 1.0, "decay": 0.1, **small, **settings})
 
 
 def new_model(algo: str = "PPO", n_envs: int = N_ENVS, **arguments: Any) -> Any:

@@ -15,12 +15,13 @@ BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 DISCRETE = spaces.Discrete(4)
 WEIGHT, DECAY = 0.5, 0.1
 #: Rewards, and what is passed to `connector` for them.
-METHODS: list[tuple[str, dict[str, Any]]] = [
+METHODS: list[tuple[Any, dict[str, Any]]] = [
     ("revd", {"k": 2}),
     ("revd", {"k": 2, "boundary": "episode"}),
     ("re3", {"k": 2}),
     ("re3", {"k": 2, "boundary": "episode"}),
     ("ride", {"k": 2}),
+    (["revd", "ride"], {"revd": {"k": 2}, "ride": {"k": 2}}),
 ]
 
 
