@@ -48,7 +48,7 @@ class Mine(IntrinsicReward):
     def bonus(self, rollout):
         return self.config.size * torch.rand(rollout.dones.shape, generator=torch.Generator().manual_seed(0))
 """
-SHORT = ["--task", "CartPole-v1", "--steps", "64", "--n-envs", "2", "--algo-params", "n_steps=16"]
+SHORT = ["--task", "CartPole-v1", "--steps", "64", "--n-envs", "2", "--algo-params", "n_steps=32"]
 
 
 @pytest.fixture
@@ -85,9 +85,13 @@ def test_one_reward_is_described(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "Seed of all random numbers of the method." in text, "inherited"
 
 
-def test_a_reward_of_a_package_is_described_too(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reward_of_a_package_is_described_too(
+    package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "110")
-    text = run("rewards", "mypkg_rewards:Mine").stdout
+    monkeypatch.syspath_prepend(package)
+    cli.main(["rewards", "mypkg_rewards:Mine"])
+    text = capsys.readouterr().out
     for words in ("r = [size] * u", "How much is paid.", "What for.", "chance"):
         assert words in text
 
@@ -112,8 +116,6 @@ def test_a_broken_plug_in_is_a_warning_beside_the_list(package: Path) -> None:
     )
     assert "For tests of rewards [of others]." in answer.stdout
     assert " lost " not in answer.stdout
-    answer = run("train", *SHORT, "--reward", "mine", "--output", "run", "--no-progress")
-    assert "PPO+MINE on CartPole-v1" in answer.stdout, answer.stderr
 
 
 def test_a_registered_one_is_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,38 +124,35 @@ def test_a_registered_one_is_listed(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "registered" in capsys.readouterr().out
 
 
-def test_training_tuning_and_suites_with_a_reward_of_a_package(package: Path) -> None:
-    answer = run(
-        "train", *SHORT, "--reward", "revd+mypkg_rewards:Mine", "--reward-params", "mine.size=2", "--no-progress"
-    )
+def test_a_training_with_a_reward_of_a_package(package: Path) -> None:
+    words = ["--reward", "revd+mypkg_rewards:Mine", "--reward-params", "mine.size=2", "--no-progress"]
+    answer = run("train", *SHORT, *words)
     assert answer.returncode == 0, answer.stderr
     directory = Path("runs/CartPole-v1/ppo-revd+mypkg_rewards-Mine-seed0")
     config = json.loads((directory / "config.json").read_text())
     assert config["resolved"]["method"] == "PPO+REVD+Mine"
     assert config["resolved"]["reward_params"]["mine"]["size"] == 2
     assert "exploration/mine/bonus_mean" in (directory / "progress.csv").read_text()
-    assert run("report", str(directory)).returncode == 0
-    assert "PPO+REVD+Mine" in Path("report.md").read_text()
-    answer = run("suite", "smoke", "--reward", "mypkg_rewards:Mine", "--dry-run", "--seeds", "0")
-    assert answer.stdout.count("--reward mypkg_rewards:Mine") == 4, answer.stderr
-    tuned = run(
-        "tune",
-        *SHORT,
-        "--reward",
-        "mypkg_rewards:Mine",
-        "--search",
-        "size=1,2",
-        "--trials",
-        "1",
-        "--jobs",
-        "1",
-        "--output",
-        "t",
-    )
-    assert "The best again" in tuned.stdout, tuned.stderr
 
 
-def test_unknown_rewards_of_a_suite_are_refused_before_it_starts(package: Path) -> None:
-    answer = run("suite", "smoke", "--reward", "mypkg_rewards:Mien", "--dry-run")
-    assert answer.returncode == 2
-    assert "unknown class of the module 'mypkg_rewards' 'Mien'; did you mean 'Mine'" in answer.stderr
+def test_suites_with_a_reward_of_a_package(
+    package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(package)
+    cli.main(["suite", "smoke", "--reward", "mypkg_rewards:Mine", "--dry-run", "--seeds", "0"])
+    assert capsys.readouterr().out.count("--reward mypkg_rewards:Mine") == 4, "two tasks, two algorithms"
+    with pytest.raises(SystemExit) as error:
+        cli.main(["suite", "smoke", "--reward", "mypkg_rewards:Mien", "--dry-run"])
+    assert error.value.code == 2
+    said = capsys.readouterr().err
+    assert "unknown class of the module 'mypkg_rewards' 'Mien'; did you mean 'Mine'" in said
+
+
+def test_a_search_with_a_reward_of_a_package(
+    package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its trial is a process of its own."""
+    monkeypatch.syspath_prepend(package)
+    search = ["--search", "size=1,2", "--trials", "1", "--jobs", "1", "--output", "search"]
+    cli.main(["tune", *SHORT, "--reward", "mypkg_rewards:Mine", *search])
+    assert "--reward mypkg_rewards:Mine" in capsys.readouterr().out.partition("The best again")[2]

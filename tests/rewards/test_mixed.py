@@ -73,7 +73,7 @@ def naive_mixture(members: list[IntrinsicReward], weights: list[float], rollouts
     return sums
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(shape=shapes(min_steps=6), weights=st.lists(st.sampled_from([0.0, 0.5, 2.0]), min_size=3, max_size=3))
 def test_a_mixture_is_the_weighted_sum_of_standardised_bonuses(shape: Shape, weights: list[float]) -> None:
     rollouts = make_rollouts(3, 4, shape)

@@ -91,7 +91,7 @@ def connector(
     reward: Any = "revd", *, seed: int | None = 3, n_runners: int = 2, n_learners: int = 1, **options: Any
 ) -> Any:
     layout = {"n_runners": n_runners, "envs_per_runner": 1, "n_learners": n_learners}
-    params = {name: options.pop(name) for name in ("k", "boundary") if name in options}
+    params = {name: options.pop(name) for name in ("k", "boundary", "revd", "ride") if name in options}
     chosen = Options(reward=reward, **{"weight": WEIGHT, "decay": DECAY, **options}, reward_params=params)
     return IntrinsicRewardConnector(chosen, seed=seed, **layout)
 
