@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from revd.cli.shared import EXIT_FAILED
-from revd.runs.config import TrainConfig
+from revd.runs.config import NO_REWARD, TrainConfig
 from revd.runs.cpu_threads import available_cores, with_emulator_threads
 from revd.runs.display import print_line
 from revd.suites.grids import SUITES, suite_runs
@@ -33,6 +33,9 @@ class SuiteCommand:
     """Only these of its tasks."""
     methods: tuple[str, ...] = ()
     """Only these of its methods, such as ppo and ppo+revd."""
+    reward: tuple[str, ...] = ()
+    """These rewards with each of its algorithms, besides --methods or instead of all its methods: names of
+    `revd rewards`, MODULE:CLASS, NAME+NAME for a mixture, or none."""
     seeds: tuple[int, ...] = ()
     """These seeds instead of its own."""
     steps: Annotated[int | None, _STEPS] = None
@@ -59,6 +62,7 @@ class SuiteCommand:
             self.name,
             tasks=self.tasks,
             methods=self.methods,
+            rewards=self.reward,
             seeds=self.seeds,
             steps=self.steps,
             output=self.output,
@@ -67,6 +71,7 @@ class SuiteCommand:
         for name in ("jobs", "retries"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        _check_rewards(self.reward)
         if self.dry_run:
             _list(console, runs)
         else:
@@ -104,6 +109,16 @@ class SuiteCommand:
             return self.jobs or max(runs, 1), int(self.launch_options.cpus_per_run), f" on {launcher}"
         jobs = self.jobs or available_cores()
         return jobs, available_cores() // jobs, f", {jobs} at a time"
+
+
+def _check_rewards(rewards: tuple[str, ...]) -> None:
+    """Raise a ValueError for an unknown reward, before any run has started."""
+    if rewards:
+        from revd.rewards import check_parameters
+
+        for reward in rewards:
+            if reward != NO_REWARD:
+                check_parameters(reward, {})
 
 
 def suites_table() -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,6 @@ from revd.rollout import HOW_TO_GIVE_SUCCESSORS
 from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
-    from revd.encoders import Encoder
     from revd.rollout import Rollout
     from revd.spaces import Space
 
@@ -43,12 +43,10 @@ class IntrinsicReward(nn.Module, ABC):
     config_type: ClassVar[type[RewardConfig]] = RewardConfig
     config: RewardConfig
     calls: Tensor
+    #: One line for `revd rewards`: when to use the method. Without it, the docstring's first line is shown.
+    advice: ClassVar[str] = ""
     #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
-    uses_successors: ClassVar[bool] = True
-    #: Embeds observations; None for the methods that do not.
-    encoder: Encoder | None
-    #: Embeddings of the observations of the last `compute`, (n_steps, n_envs, d), if it made them all.
-    latest_embeddings: Tensor | None = None
+    uses_successors: bool = True
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__()
@@ -64,12 +62,12 @@ class IntrinsicReward(nn.Module, ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.n_envs = n_envs
-        self.encoder = None
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         self.bonus_moments = RunningMoments()
         self._metrics: dict[str, float] = {}
         self._recorded: dict[str, Mean] = {}
         self._paid: Tensor | None = None
+        self._embeddings: Tensor | None = None
 
     @property
     def device(self) -> torch.device:
@@ -89,7 +87,7 @@ class IntrinsicReward(nn.Module, ABC):
         self.check_rollout(rollout)
         self.check_rollout_length(rollout.n_steps)
         self._metrics, self._recorded, self._paid = {}, {}, None
-        self.latest_embeddings = None
+        self._embeddings = None
         valid = rollout.valid_on(self.device)
         bonus = torch.zeros(valid.shape, device=self.device)
         if rollout.n_valid > 0 and self.warmed_up(rollout):
@@ -139,6 +137,22 @@ class IntrinsicReward(nn.Module, ABC):
 
         If no episode is running, this must change nothing.
         """
+
+    @property
+    def latest_embeddings(self) -> Tensor | None:
+        """Embeddings of the observations of the last `compute`, (n_steps, n_envs, d), if it made them all."""
+        return self._embeddings
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its parameters, as `make_reward` takes them."""
+        return asdict(self.config)
+
+    def fresh(self, n_envs: int | None = None, **parameters: Any) -> IntrinsicReward:
+        """A reward of the same method without memory, for other environments or with some other parameters."""
+        own = {entry.name: getattr(self.config, entry.name) for entry in fields(self.config)}
+        n_envs = self.n_envs if n_envs is None else n_envs
+        return type(self)(self.observation_space, self.action_space, n_envs, **{**own, **parameters})
 
     def metrics(self) -> dict[str, float]:
         """Numbers about the last `compute`, without those that were undefined then."""

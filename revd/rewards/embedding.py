@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
-from revd.encoders import Encoder, make_encoder
+from revd.encoders import make_encoder
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import EmbeddingConfig, RewardConfig
 
@@ -23,7 +23,6 @@ class EmbeddingReward(IntrinsicReward):
 
     config_type: ClassVar[type[RewardConfig]] = EmbeddingConfig
     config: EmbeddingConfig
-    encoder: Encoder
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__(observation_space, action_space, n_envs, **parameters)
@@ -55,7 +54,7 @@ class EmbeddingReward(IntrinsicReward):
         embeddings = rollout.spread(self.encoder(rollout.steps(observations)).float())
         _check_magnitude(embeddings)
         if observations is rollout.observations:
-            self.latest_embeddings = embeddings
+            self._embeddings = embeddings
         return embeddings
 
 

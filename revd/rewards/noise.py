@@ -25,6 +25,7 @@ class Noise(IntrinsicReward):
     Metrics: `bonus_mean`.
     """
 
+    advice = "A control: a bonus that helps must beat random numbers."
     uses_successors = False
 
     def bonus(self, rollout: Rollout) -> Tensor:

@@ -41,6 +41,7 @@ class RE3(NeighborReward):
     Metrics: `distance` (mean mu_k), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
     """
 
+    advice = "Few repeated states; cheap, and needs no earlier episode."
     config_type: ClassVar[type[RewardConfig]] = RE3Config
     config: RE3Config
     uses_previous = False

@@ -58,6 +58,7 @@ class REVD(NeighborReward):
     their segment), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
     """
 
+    advice = "The default: rare rewards, vectors or images, nothing to train."
     config_type: ClassVar[type[RewardConfig]] = REVDConfig
     config: REVDConfig
     uses_previous = True

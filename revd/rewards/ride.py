@@ -94,6 +94,7 @@ class RIDE(EmbeddingReward):
     Metrics: `impact` (mean ||phi' - phi||), `count` (mean N_ep), `bonus_mean`; losses: `forward_loss`, `inverse_loss`.
     """
 
+    advice = "Procedural levels, where actions that change something matter."
     config_type: ClassVar[type[RewardConfig]] = RIDEConfig
     config: RIDEConfig
     mean_square: Tensor

@@ -19,14 +19,23 @@ if TYPE_CHECKING:
 def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str, Any]) -> None:
     """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
     # States from before a parameter existed were saved without it.
-    saved = {**{field.name: field.default for field in fields(config)}, **FORMER_DEFAULTS, **saved}
-    for name, value in asdict(config).items():
+    defaults = {field.name: field.default for field in fields(config)}
+    found = _flat({**defaults, **FORMER_DEFAULTS, **saved})
+    for name, value in _flat(asdict(config)).items():
         # The state holds what was drawn from the seed.
-        if name != "seed" and saved[name] != value:
+        if name.rpartition(".")[2] != "seed" and found.get(name) != value:
             raise ValueError(
                 f"the saved state of {method} does not fit this reward's parameters: {name} was "
-                f"{saved[name]!r}, here it is {value!r}"
+                f"{found.get(name)!r}, here it is {value!r}"
             )
+
+
+def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Parameters by dotted name: those of a mixture's members are dicts in a dict."""
+    flat: dict[str, Any] = {}
+    for name, value in parameters.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
 
 
 def load_saved_state(reward: IntrinsicReward, state: Mapping[str, Tensor]) -> None:

@@ -13,14 +13,14 @@ from revd.rllib.learner import COMPONENT, IntrinsicRewardLearner, check_pipeline
 from revd.rllib.options import Options
 
 if TYPE_CHECKING:
-    from revd.rewards import IntrinsicReward
+    from revd.rewards import RewardLike
     from revd.rewards.config import BonusNormalization
     from revd.weighting.schedule import DecayPer
 
 
 def with_intrinsic_reward(
     config: PPOConfig,
-    reward: str | IntrinsicReward = "revd",
+    reward: RewardLike = "revd",
     *,
     weight: float = 0.1,
     decay: float = 1e-5,
@@ -43,7 +43,8 @@ def with_intrinsic_reward(
 
     Args:
         config: PPO on RLlib's new API stack, with one agent.
-        reward: A name ("revd", "re3", "ride") or an `IntrinsicReward` for all environments of all env runners.
+        reward: A name ("revd", "re3", "ride"), a list of names to mix, or an `IntrinsicReward` for all environments of
+            all env runners.
         weight: lambda_0, the bonus's initial weight.
         decay: kappa, by which the weight shrinks.
         decay_per: "rollout" (a batch of RLlib) or "step" (environment steps, all environments counted).

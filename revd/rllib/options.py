@@ -6,8 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from revd.rewards import REWARDS, IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import BONUS_NORMALIZATIONS, build_config, require_choice
+from revd.rewards import IntrinsicReward, RewardLike, check_parameters, make_reward, recipe
+from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
 from revd.weighting.balance_warnings import IN_RLLIB
 from revd.weighting.weighting import Weighting
 
@@ -25,7 +25,7 @@ class Options:
     RLlib's checkpoints hold pickles of it, so its name, its module and its fields must not change.
     """
 
-    reward: str | IntrinsicReward = "revd"
+    reward: RewardLike = "revd"
     weight: float = 0.1
     decay: float = 1e-5
     decay_per: DecayPer = "rollout"
@@ -42,13 +42,15 @@ class Options:
     @property
     def reward_class(self) -> str:
         """The name of the reward's class."""
-        return (type(self.reward) if isinstance(self.reward, IntrinsicReward) else REWARDS[self.reward]).__name__
+        if isinstance(self.reward, IntrinsicReward):
+            return type(self.reward).__name__
+        return recipe(self.reward, self._parameters()).method
 
     @property
     def config(self) -> RewardConfig:
         """The reward's parameters, without the seed that `make_reward` is given."""
         if not isinstance(self.reward, IntrinsicReward):
-            return build_config(REWARDS[self.reward].config_type, self.reward_class, self._parameters())
+            return recipe(self.reward, self._parameters()).config
         own = self.reward.config
         # Checkpoints of earlier versions may hold an instance together with a normalisation.
         return own if self.normalize == "none" else replace(own, normalize=self.normalize)

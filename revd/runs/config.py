@@ -37,7 +37,8 @@ class TrainConfig:
     algo: str = "ppo"
     """Algorithm: ppo, a2c, trpo, recurrent-ppo or maskable-ppo. The last three need the extra contrib."""
     reward: str = "revd"
-    """Exploration reward, as listed by `revd rewards`, or none to train on the task's reward alone."""
+    """Exploration reward, as listed by `revd rewards`, or none to train on the task's reward alone. MODULE:CLASS is one
+    of your own, NAME+NAME a mixture."""
     steps: int = 100_000
     """Environment steps over all environments. The last rollout is completed."""
     seed: int = 0
@@ -69,7 +70,7 @@ class TrainConfig:
     """With rms, the bonus is divided by its running standard deviation. With standard, its running mean is subtracted
     first, so that states less novel than usual are paid less than nothing."""
     reward_params: Parameters = field(default_factory=Parameters)
-    """Parameters of the reward, such as k=5 alpha=0.3."""
+    """Parameters of the reward, such as k=5 alpha=0.3. Those of a mixture's member carry its name: revd.k=5."""
     algo_params: Parameters = field(default_factory=Parameters)
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
     engine: Engine = "auto"
@@ -122,8 +123,11 @@ class TrainConfig:
 
     @property
     def method(self) -> str:
-        """Its name in tables and figures: PPO, or PPO+REVD."""
-        return self.algo.upper() + ("" if self.reward == NO_REWARD else f"+{self.reward.upper()}")
+        """Its name in tables and figures: PPO, PPO+REVD, PPO+REVD+RND, or PPO+MyReward for mypkg.rewards:MyReward."""
+        names = [] if self.reward == NO_REWARD else self.reward.split("+")
+        return "+".join(
+            [self.algo.upper(), *(name.rpartition(":")[2] if ":" in name else name.upper() for name in names)]
+        )
 
     @property
     def torch_threads(self) -> int:

@@ -124,7 +124,10 @@ def preset_config(preset: str, *, task: str, algo: str, reward: str, **changes: 
 
 
 def preset_fields(preset: str, *, family: str | None, algo: str, reward: str) -> dict[str, Any]:
-    """The fields of a `TrainConfig` that a preset sets for a task's family, an algorithm and a reward."""
+    """The fields of a `TrainConfig` that a preset sets for a task's family, an algorithm and a reward.
+
+    A reward that the paper does not have gets its settings of the training and the algorithm only.
+    """
     if preset not in PRESETS:
         raise ValueError(unknown_name("preset", preset, PRESETS))
     if preset == "none":
@@ -133,10 +136,6 @@ def preset_fields(preset: str, *, family: str | None, algo: str, reward: str) ->
         raise ValueError("preset 'paper' covers the tasks atari/… and bullet/…; `revd tasks` lists them")
     if (family, algo) not in PAPER_ALGORITHMS:
         raise ValueError(f"preset 'paper' covers ppo and a2c, not {algo!r}")
-    if (family, reward) not in PAPER_REWARDS:
-        raise ValueError(f"preset 'paper' covers the rewards revd, re3, ride and none, not {reward!r}")
-    return {
-        **PAPER_TRAINING[family],
-        **PAPER_REWARDS[family, reward],
-        "algo_params": dict(PAPER_ALGORITHMS[family, algo]),
-    }
+    # Rewards that the paper does not have keep their own defaults, so that they can be compared under its settings.
+    own = PAPER_REWARDS.get((family, reward), {})
+    return {**PAPER_TRAINING[family], **own, "algo_params": dict(PAPER_ALGORITHMS[family, algo])}

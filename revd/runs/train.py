@@ -6,7 +6,7 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,7 +195,7 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
             training.model.observation_space,
             _algorithm_parameters(config, training.model.observation_space),
         ),
-        "reward_params": {} if reward is None else asdict(reward.config),
+        "reward_params": {} if reward is None else reward.settings,
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from revd.rewards import IntrinsicReward, check_parameters, make_reward
+from revd.rewards import IntrinsicReward, RewardLike, check_parameters, make_reward
 from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.payment import add_to_advantages, add_to_rewards, time_out_bootstrap
@@ -54,7 +54,7 @@ class IntrinsicRewardCallback(BaseCallback):
     `latest` holds those of the last rollout.
 
     Args:
-        reward: A name ("revd", "re3", "ride") or an `IntrinsicReward`.
+        reward: A name (`revd rewards` lists them), a list of names to mix, or an `IntrinsicReward`.
         weight: "auto", or lambda_0, the bonus's initial weight.
         strength: With "auto", how much of the policy's advantages is the bonus's. It decays as a weight does.
         decay: kappa, by which weight or strength shrinks.
@@ -69,7 +69,7 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def __init__(
         self,
-        reward: str | IntrinsicReward = "revd",
+        reward: RewardLike = "revd",
         *,
         weight: Weight = "auto",
         strength: float = STRENGTH,
@@ -220,7 +220,7 @@ class IntrinsicRewardCallback(BaseCallback):
         if _PAYER in self.locals:
             raise RuntimeError(
                 "this training has a second IntrinsicRewardCallback: each would take the other's bonus for the task's "
-                "reward or SB3's time-out bootstrap; pass one to learn(), once"
+                "reward or SB3's time-out bootstrap; pass one, once, and mix rewards in it: reward=['revd', 're3']"
             )
         # A callback passed to learn() itself has no parent now, though it may have had one in an earlier learn().
         if self.parent is not None and self.locals.get("callback") is not self:

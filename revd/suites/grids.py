@@ -190,6 +190,7 @@ def suite_runs(
     *,
     tasks: Sequence[str] = (),
     methods: Sequence[str] = (),
+    rewards: Sequence[str] = (),
     seeds: Sequence[int] = (),
     steps: int | None = None,
     output: Path | None = None,
@@ -201,6 +202,7 @@ def suite_runs(
         name: Name of the suite.
         tasks: Only these of its tasks.
         methods: Only these of its methods, named as in `method_names`.
+        rewards: These rewards with each of its algorithms, besides `methods` or instead of all its methods.
         seeds: These seeds instead of the suite's.
         steps: This number of steps instead of the suite's.
         output: Directory of the suite; `runs/NAME` by default. A link in it that leads out of it is a ValueError.
@@ -219,13 +221,20 @@ def suite_runs(
         _run_config(suite, task, method, variant, seed, root, changes)
         for seed in seeds or suite.seeds
         for task in tasks or suite.tasks
-        for method in [named[word] for word in methods] or suite.methods
+        for method in _chosen_methods(suite, methods, rewards)
         for variant in suite.variants
     ]
     shard_runs = runs[index - 1 :: count]
     for config in shard_runs:
         _require_inside(root, config.directory)
     return shard_runs
+
+
+def _chosen_methods(suite: Suite, methods: Sequence[str], rewards: Sequence[str]) -> Sequence[Method]:
+    named = method_names(suite)
+    algorithms = dict.fromkeys(algo for algo, _ in suite.methods)
+    added = [(algo, reward) for algo in algorithms for reward in rewards]
+    return list(dict.fromkeys([*(named[word] for word in methods), *added])) or suite.methods
 
 
 def _require_names(kind: str, words: Sequence[str], valid: Collection[str]) -> None:

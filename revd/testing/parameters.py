@@ -102,11 +102,16 @@ def _candidate_values(config: RewardConfig, name: str) -> Iterator[tuple[dict[st
 def other_values(config: RewardConfig, name: str) -> list[Any]:
     """Other plausible values of a parameter, by its type and its present value."""
     value = getattr(config, name)
+    choices = _literal_choices(config, name)
+    return [choice for choice in choices if choice != value] if choices else _others(value)
+
+
+def _others(value: Any) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
-    choices = _literal_choices(config, name)
-    if choices:
-        return [choice for choice in choices if choice != value]
+    if isinstance(value, dict):
+        # A mixture's: its members' parameters, and their weights.
+        return [{**value, key: other} for key, entry in value.items() for other in _others(entry)]
     if isinstance(value, int):
         return [
             number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ class StateEmbedder(nn.Module):
     def __init__(self, reward: IntrinsicReward) -> None:
         super().__init__()
         self.own = None
-        if reward.encoder is None:
+        if not hasattr(reward, "encoder"):
             self.own = make_encoder(reward.observation_space, embedding_size=EMBEDDING_SIZE, seed=reward.config.seed)
 
     def embedding_size(self, reward: IntrinsicReward) -> int:
@@ -61,6 +61,4 @@ class StateEmbedder(nn.Module):
         return joined
 
     def _encoder(self, reward: IntrinsicReward) -> Encoder:
-        encoder = reward.encoder if self.own is None else self.own
-        assert encoder is not None
-        return encoder
+        return cast("Encoder", reward.encoder) if self.own is None else self.own

@@ -377,13 +377,6 @@ def test_other_errors_keep_their_traceback(monkeypatch):
         cli.main(["train", *SHORT])
 
 
-def test_rewards_are_listed_with_their_defaults(capsys):
-    cli.main(["rewards"])
-    text = capsys.readouterr().out
-    for words in ("revd", "re3", "ride", "k=3", "alpha=0.5", "log=true"):
-        assert words in text
-
-
 def fake_train_all(*, failing=()):
     """Runs that end at once: PPO never reaches the threshold, PPO+REVD does."""
 

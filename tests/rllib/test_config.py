@@ -1,5 +1,6 @@
 """What `with_intrinsic_reward` accepts, refuses and leaves alone, before any actor starts."""
 
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ import revd
 from revd import REVD
 from revd.rllib import IntrinsicRewardLearner, with_intrinsic_reward
 from revd.rllib.callback import NoteOrigin, check_learner
+from revd.rllib.options import Options
 from tests.support.rllib import BOX, DISCRETE
 
 
@@ -183,3 +185,20 @@ def test_without_ray_one_line_says_what_to_install() -> None:
 def test_without_ray_everything_else_works() -> None:
     result = without_ray("import revd, revd.sb3, revd.runs.train; revd.make_reward")
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("reward", ["revd+re3", ["revd", "re3"]])
+def test_options_of_a_mixture_are_checked_and_survive_a_pickle(reward: Any) -> None:
+    options = pickle.loads(pickle.dumps(Options(reward=reward, reward_params={"revd": {"k": 2}})))
+    assert options.method == "MixedReward"
+    made = options.make_reward(BOX, DISCRETE, n_envs=2, seed=4)
+    assert made.config.members["revd"] == {**options.config.members["revd"], "seed": 4}
+    assert (made.config.members["revd"]["k"], made.config.members["re3"]["seed"]) == (2, 4)
+    with pytest.raises(ValueError, match="member 're3' of the mixture: unknown parameter of RE3 'logs'"):
+        Options(reward=reward, reward_params={"re3": {"logs": 1}})
+
+
+def test_options_find_rewards_where_make_reward_does() -> None:
+    assert Options(reward="revd.rewards.ride:RIDE").method == "RIDE"
+    with pytest.raises(ValueError, match="unknown reward 'rvd'; did you mean 'revd'"):
+        Options(reward="rvd")

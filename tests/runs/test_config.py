@@ -246,3 +246,48 @@ def test_files_that_are_no_config_are_refused(text, message):
 @pytest.mark.parametrize("value", ["[" * 99_999, "9" * 5_000])
 def test_what_json_cannot_read_is_text(value):
     assert Parameters.parse([f"k={value}"]) == {"k": value}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["k=5", "log=false"], {"k": 5, "log": False}),
+        (["revd.k=5", "re3.log=false", "revd.alpha=0.3"], {"revd": {"k": 5, "alpha": 0.3}, "re3": {"log": False}}),
+        (['revd={"k": 5}', "revd.alpha=0.3"], {"revd": {"k": 5, "alpha": 0.3}}),
+        (
+            ['a={"b": {"c": 1}}', "empty={}", 'odd={"not a name": 1}'],
+            {"a": {"b": {"c": 1}}, "empty": {}, "odd": {"not a name": 1}},
+        ),
+    ],
+)
+def test_parameters_of_a_group_carry_its_name(words, expected):
+    parameters = Parameters.parse(words)
+    assert parameters == expected
+    assert Parameters.parse(parameters.words()) == expected
+
+
+@pytest.mark.parametrize("words", [["a.b.c=1"], ["a.=1"], [".b=1"], ["a.b"]])
+def test_words_that_are_no_parameters(words):
+    with pytest.raises(ValueError, match="expected KEY=VALUE"):
+        Parameters.parse(words)
+
+
+@pytest.mark.parametrize("words", [["a=1", "a.b=2"], ["a.b=1", "a.b=2"], ["a.b=1", "a=2"], ['a={"b": 1}', "a.b=2"]])
+def test_parameters_given_twice(words):
+    with pytest.raises(ValueError, match="is given twice"):
+        Parameters.parse(words)
+
+
+@pytest.mark.parametrize(
+    ("reward", "method", "directory"),
+    [
+        ("none", "PPO", "ppo-none-seed0"),
+        ("revd", "PPO+REVD", "ppo-revd-seed0"),
+        ("revd+re3", "PPO+REVD+RE3", "ppo-revd+re3-seed0"),
+        ("mypkg.rewards:MyReward", "PPO+MyReward", "ppo-mypkg.rewards-MyReward-seed0"),
+        ("revd+mypkg:Mine", "PPO+REVD+Mine", "ppo-revd+mypkg-Mine-seed0"),
+    ],
+)
+def test_names_of_methods_and_directories(reward, method, directory):
+    config = TrainConfig(task="CartPole-v1", reward=reward)
+    assert (config.method, config.directory.name) == (method, directory)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from revd.runs.config import TrainConfig
 from revd.runs.presets import preset_config, preset_fields
 from revd.runs.train import prepare, resolve
 from tests.support.bullet import needs_pybullet
@@ -119,6 +120,14 @@ def test_the_resolved_networks_are_named():
     training.close()
 
 
+@pytest.mark.parametrize("reward", ["revd+re3", "mypkg.rewards:Mine"])
+def test_other_rewards_get_the_papers_training_and_their_own_defaults(reward):
+    papers, other = (preset_config("paper", task="bullet/hopper", algo="ppo", reward=name) for name in ("revd", reward))
+    assert (other.steps, other.normalize, other.algo_params) == (papers.steps, papers.normalize, papers.algo_params)
+    assert other.reward_params == {}
+    assert other.weight == TrainConfig(task="CartPole-v1").weight
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -126,7 +135,6 @@ def test_the_resolved_networks_are_named():
         ({"task": "CartPole-v1"}, "atari/… and bullet/…"),
         ({"task": "minigrid/door-key-8x8"}, "atari/… and bullet/…"),
         ({"algo": "trpo"}, "ppo and a2c"),
-        ({"reward": "rnd"}, "revd, re3, ride and none"),
     ],
 )
 def test_what_the_preset_does_not_cover(changes, message):

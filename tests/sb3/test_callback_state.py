@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "revd-warm-up": {"reward": "revd", "normalize_observations": True, "warmup": 30},
     "re3-episode": {"reward": "re3", "boundary": "episode", "decay_per": "step", "decay": 0.01},
     "ride": {"reward": "ride", "normalize": "rms", "batch_size": 5},
+    "mixture": {"reward": ["revd", "ride"], "ride": {"batch_size": 5}, "normalize": "rms"},
     "ride-frozen": {"reward": "ride", "inverse": False},
     "auto": {"reward": "revd", "weight": "auto", "strength": 0.5},
     "auto-warm-up": {"reward": "re3", "weight": "auto", "normalize_observations": True, "warmup": 30},
@@ -37,7 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def make_callback(settings: dict[str, Any]) -> IntrinsicRewardCallback:
-    size = {} if settings.get("reward") == "noise" else {"embedding_size": 4}
+    size = {"embedding_size": 4} if settings["reward"] in ("revd", "re3", "ride") else {}
     return IntrinsicRewardCallback(**{"weight": 1.0, "decay": 0.1, **size, **settings})
 
 

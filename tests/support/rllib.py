@@ -15,12 +15,13 @@ BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 DISCRETE = spaces.Discrete(4)
 WEIGHT, DECAY = 0.5, 0.1
 #: Rewards, and what is passed to `connector` for them.
-METHODS: list[tuple[str, dict[str, Any]]] = [
+METHODS: list[tuple[Any, dict[str, Any]]] = [
     ("revd", {"k": 2}),
     ("revd", {"k": 2, "boundary": "episode"}),
     ("re3", {"k": 2}),
     ("re3", {"k": 2, "boundary": "episode"}),
     ("ride", {"k": 2}),
+    (["revd", "ride"], {"revd": {"k": 2}, "ride": {"k": 2}}),
 ]
 
 
@@ -90,7 +91,7 @@ def connector(
     reward: Any = "revd", *, seed: int | None = 3, n_runners: int = 2, n_learners: int = 1, **options: Any
 ) -> Any:
     layout = {"n_runners": n_runners, "envs_per_runner": 1, "n_learners": n_learners}
-    params = {name: options.pop(name) for name in ("k", "boundary") if name in options}
+    params = {name: options.pop(name) for name in ("k", "boundary", "revd", "ride") if name in options}
     chosen = Options(reward=reward, **{"weight": WEIGHT, "decay": DECAY, **options}, reward_params=params)
     return IntrinsicRewardConnector(chosen, seed=seed, **layout)
 

@@ -229,3 +229,18 @@ def test_a_space_must_have_room_for_all_trials(words, points):
 def test_the_default_directory():
     config = TuneConfig(training=TrainConfig(task="classic/mountain-car"), space=())
     assert config.directory == Path("runs/classic-mountain-car/tune-ppo-revd")
+
+
+def test_parameters_of_a_mixtures_members_can_be_searched():
+    base = TrainConfig(task="CartPole-v1", n_envs=2, reward="revd+re3", reward_params=Parameters.parse(["revd.k=2"]))
+    known = searchable_parameters(base)
+    assert (known["revd.k"].default, known["re3.k"].default, known["weights.re3"].default) == (2, 3, 1.0)
+    assert known["reward.revd.k"] is known["revd.k"]
+    assert not {"k", "revd.seed", "re3.normalize", "seed"} & set(known)
+    space = make_space(base, ["revd.k", "re3.log=true,false", "weights.re3=0.1:10:log"])
+    assert str(space[0]) == f"revd.k={DEFAULT_VALUES['k']}"
+    trial = with_values(base, space, {"revd.k": 5, "re3.log": False, "weights.re3": 0.5})
+    assert trial.reward_params == {"revd": {"k": 5}, "re3": {"log": False}, "weights": {"re3": 0.5}}
+    assert base.reward_params == {"revd": {"k": 2}}
+    with pytest.raises(ValueError, match=r"needs values for 'weights\.revd'"):
+        make_space(base, ["weights.revd"])

@@ -24,7 +24,7 @@ METHOD_ORDER = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE", "A2C", "A2C+REVD")
 # These settings may differ between runs of one method: they do not change what the agent learns from.
 _IGNORED_SETTINGS = frozenset(
     {
-        "task", "algo", "reward", "sparse", "seed", "steps", "output", "engine", "device", "trainer",
+        "task", "algo", "sparse", "seed", "steps", "output", "engine", "device", "trainer",
         "threads", "emulator_threads", "checkpoint_every", "eval_every", "eval_episodes", "reward_params.seed",
     }
 )  # fmt: skip
