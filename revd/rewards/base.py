@@ -43,6 +43,7 @@ class IntrinsicReward(nn.Module, ABC):
     config_type: ClassVar[type[RewardConfig]] = RewardConfig
     config: RewardConfig
     calls: Tensor
+    _embeddings: Tensor | None
     #: One line for `revd rewards`: when to use the method. Without it, the docstring's first line is shown.
     advice: ClassVar[str] = ""
     #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
@@ -67,7 +68,8 @@ class IntrinsicReward(nn.Module, ABC):
         self._metrics: dict[str, float] = {}
         self._recorded: dict[str, Mean] = {}
         self._paid: Tensor | None = None
-        self._embeddings: Tensor | None = None
+        # Moved by .to(device), but no part of the state: only the adapter reads it, right after `compute`.
+        self.register_buffer("_embeddings", None, persistent=False)
 
     @property
     def device(self) -> torch.device:

@@ -38,7 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def make_callback(settings: dict[str, Any]) -> IntrinsicRewardCallback:
-    size = {"embedding_size": 4} if settings["reward"] in ("revd", "re3", "ride") else {}
+    size = {"embedding_size": 4} if settings.get("reward", "revd") in ("revd", "re3", "ride") else {}
     return IntrinsicRewardCallback(**{"weight": 1.0, "decay": 0.1, **size, **settings})
 
 

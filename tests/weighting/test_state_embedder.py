@@ -55,7 +55,7 @@ def test_every_state_is_embedded(method: str, kind: str) -> None:
     embedder, rollout = StateEmbedder(reward), rollout_of(space)
     reward.compute(rollout)
     found = embedder.embed(reward, rollout, stacked(space, NUMBERS[-1]))
-    encoder = reward.encoder or embedder.own
+    encoder = embedder.own if embedder.own is not None else reward.encoder
     torch.testing.assert_close(found, one_by_one(encoder, space, NUMBERS), rtol=1e-4, atol=1e-5)
     assert found.shape == (N_STEPS + 1, N_ENVS, embedder.embedding_size(reward))
     assert not found.requires_grad
