@@ -22,13 +22,13 @@ class Distinct(NamedTuple):
     Attributes:
         rows: (b, n), the row of each distinct state's last occurrence; 0 beyond `counts`.
         counts: (b,), on the host: how many distinct states there are.
-        index: (b, n), which distinct state each row is; 0 for padding.
+        numbers: (b, n), the number of each row's distinct state; 0 for padding.
         copies: (b, n), how many rows equal each row, itself included; 1 for padding.
     """
 
     rows: Tensor
     counts: Tensor
-    index: Tensor
+    numbers: Tensor
     copies: Tensor
 
 
@@ -120,12 +120,12 @@ def _collect(groups: _Groups, counts: Tensor) -> Distinct:
     # Back from the sorted places to the rows.
     ends = torch.zeros_like(is_last).scatter_(1, order, is_last)
     ranks = ends.cumsum(dim=1) - 1
-    index = torch.zeros_like(order).scatter_(1, order, ranks.gather(1, order.gather(1, last)))
+    numbers = torch.zeros_like(order).scatter_(1, order, ranks.gather(1, order.gather(1, last)))
     copies = torch.ones_like(order).scatter_(1, order, last - first + 1)
     # One column more takes what belongs nowhere.
     rows = order.new_zeros(len(order), n + 1).scatter_(1, torch.where(ends, ranks, n), places)[:, :n]
     padding = torch.zeros_like(is_valid).scatter_(1, order, ~is_valid)
-    return Distinct(rows, counts, index.masked_fill_(padding, 0), copies.masked_fill_(padding, 1))
+    return Distinct(rows, counts, numbers.masked_fill_(padding, 0), copies.masked_fill_(padding, 1))
 
 
 def _words(numbers: Tensor) -> Tensor:

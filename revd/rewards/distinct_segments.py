@@ -42,12 +42,12 @@ class DistinctSegments(Segments):
 
     Attributes:
         visits: The segments with a row for each visit.
-        index: (b, n), which distinct state each visit is.
+        numbers: (b, n), which distinct state each visit is.
         visits_of: (b, n), how many visits the state of each visit has.
     """
 
     visits: Segments
-    index: Tensor
+    numbers: Tensor
     visits_of: Tensor
 
     @classmethod
@@ -61,7 +61,7 @@ class DistinctSegments(Segments):
             "carried_nearest": _take_nearest(visits, distinct, carried),
         }
         same = {entry.name: getattr(visits, entry.name) for entry in fields(Segments)}
-        return cls(**{**same, **changed}, visits=visits, index=distinct.index, visits_of=distinct.copies)
+        return cls(**{**same, **changed}, visits=visits, numbers=distinct.numbers, visits_of=distinct.copies)
 
     def own_distances(self, k: int) -> Tensor:
         """mu_1 … mu_k of the new distinct states."""
@@ -80,14 +80,14 @@ class DistinctSegments(Segments):
 
     def per_step(self, values: Tensor) -> Tensor:
         """Values of the new distinct states for all steps that visited them, (b, p); 0 for padding."""
-        places = self.index.gather(1, self._new_rows) - self._carried
+        places = self.numbers.gather(1, self._new_rows) - self._carried
         found = values.gather(1, places.clamp(min=0))
         return found.masked_fill(to_device(~self.visits.is_new, found.device), 0)
 
     def nearest_by_row(self, nearest: Tensor) -> tuple[Tensor, Tensor]:
         """mu_1 of every carried visit, (b, c), and of every new one, (b, p), from those of the distinct states."""
-        behind = self.index - self._carried + self.carried_nearest.shape[1]
-        by_row = nearest.gather(1, torch.where(self.index < self._carried, self.index, behind))
+        behind = self.numbers - self._carried + self.carried_nearest.shape[1]
+        by_row = nearest.gather(1, torch.where(self.numbers < self._carried, self.numbers, behind))
         return by_row[:, : self.visits.carried_nearest.shape[1]], by_row.gather(1, self._new_rows)
 
     def duplicates(self, nearest: Tensor) -> Mean:
@@ -97,11 +97,11 @@ class DistinctSegments(Segments):
 
     @cached_property
     def _carried(self) -> Tensor:
-        return to_device(self.carried[:, None], self.index.device)
+        return to_device(self.carried[:, None], self.numbers.device)
 
     @cached_property
     def _new_rows(self) -> Tensor:
-        return to_device(self.visits.rows, self.index.device)
+        return to_device(self.visits.rows, self.numbers.device)
 
 
 def _take_rows(states: Tensor, distinct: Distinct, *, rows: int) -> Tensor:

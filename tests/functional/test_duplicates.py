@@ -16,7 +16,7 @@ def naive(states: list[list[float]]) -> dict[str, list[int]]:
     last = [i for i in range(len(states)) if states[i] not in states[i + 1 :]]
     return {
         "rows": last,
-        "index": [next(j for j, row in enumerate(last) if states[row] == state) for state in states],
+        "numbers": [next(j for j, row in enumerate(last) if states[row] == state) for state in states],
         "copies": [states.count(state) for state in states],
     }
 
@@ -26,10 +26,10 @@ def assert_equals_naive(found: Distinct, states: Tensor, lengths: list[int]) -> 
         expected = naive(states[b, :length].tolist())
         count = int(found.counts[b])
         assert found.rows[b, :count].tolist() == expected["rows"]
-        assert found.index[b, :length].tolist() == expected["index"]
+        assert found.numbers[b, :length].tolist() == expected["numbers"]
         assert found.copies[b, :length].tolist() == expected["copies"]
         assert not found.rows[b, count:].any()
-        assert not found.index[b, length:].any()
+        assert not found.numbers[b, length:].any()
         assert (found.copies[b, length:] == 1).all()
 
 
@@ -86,7 +86,7 @@ def test_the_smallest_difference_counts(d: int, change: float) -> None:
     states = torch.zeros(1, 3, d)
     states[:, :, -1] = torch.tensor([0.0, change, 0.0]) if abs(change) < 1e-40 else torch.tensor([1.0, 1 + change, 1.0])
     (found,) = distinct_states((states, torch.tensor([3])))
-    assert found.index.tolist() == [[1, 0, 1]]
+    assert found.numbers.tolist() == [[1, 0, 1]]
 
 
 def test_any_layout_of_memory() -> None:
@@ -116,4 +116,4 @@ def test_many_rows(kind: str) -> None:
     else:
         assert found.counts.tolist() == [n]
         assert torch.equal(found.rows[0], torch.arange(n))
-        assert torch.equal(found.index, found.rows)
+        assert torch.equal(found.numbers, found.rows)

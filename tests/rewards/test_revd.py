@@ -266,6 +266,22 @@ def test_metrics_of_merged_states() -> None:
     assert (metrics["unpaid"], metrics["bonus_mean"]) == (0, pytest.approx(float(bonus.mean())))
 
 
+def test_metrics_of_merged_states_leave_padding_out() -> None:
+    reward = make(2, k=2)
+    first, second = make_rollouts(5, 2, Shape(n_steps=15, duplicate_rate=0.4))
+    reward.compute(first)
+    reward.compute(changed(second, lengths=[15, 6]))
+    metrics = reward.metrics()
+    assert metrics["unpaid"] == 0
+    alone = [make(1, k=2) for _ in range(2)]
+    for env, (one, length) in enumerate(zip(alone, (15, 6), strict=True)):
+        for rollout, count in ((first, 15), (second, length)):
+            states = rollout.observations[:count, env : env + 1]  # type: ignore[index]
+            one.compute(changed(make_rollout(0, Shape(count, 1)), observations=states, next_observations=states))
+    expected = sum(one.metrics()["discrepancy"] * n for one, n in zip(alone, (15, 6), strict=True)) / 21
+    assert metrics["discrepancy"] == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize("boundary", ["rollout", "episode"])
 def test_where_nothing_repeats_merging_changes_no_bit(boundary: str) -> None:
     merged, paper = (make(3, boundary=boundary, merge_duplicates=merge) for merge in (True, False))
