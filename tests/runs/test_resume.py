@@ -165,7 +165,7 @@ def test_a_run_on_a_gpu_resumes_there_or_elsewhere(config, then, monkeypatch):
 
 
 @pytest.mark.parametrize("sessions", [1, 2])
-def test_a_run_from_before_duplicates_were_merged_goes_on_without(config, sessions):
+def test_a_run_from_before_duplicates_were_merged_resumes_without(config, sessions):
     path = config.directory / "config.json"
     config = replace(config, steps=4 * ROLLOUT, normalize="none", eval_every=0)
     train(replace(config, reward_params=Parameters(merge_duplicates=False)))
