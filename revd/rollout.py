@@ -114,7 +114,8 @@ class Rollout:
     def spread(self, values: Tensor) -> Tensor:
         """The inverse of `steps`, on the device of the values: (n, …) to (n_steps, n_envs, …), 0 in padded steps."""
         if self.lengths is None:
-            return values.unflatten(0, self.dones.shape)
+            whole: Tensor = values.unflatten(0, self.dones.shape)
+            return whole
         valid = self.valid.to(values.device)
         padded = values.new_zeros(*valid.shape, *values.shape[1:])
         padded[valid] = values

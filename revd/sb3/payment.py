@@ -122,7 +122,7 @@ def add_to_advantages(
     return {**weighed.numbers, "task_speaks": speaks}
 
 
-def _like(field: Array | Tensor, values: Tensor) -> Array | Tensor:
+def _like(field: Any, values: Tensor) -> Any:
     """The values as the buffer's field is: an array on the host, or a tensor on the device."""
     return values.cpu().numpy().astype(np.float32) if isinstance(field, np.ndarray) else values.to(field)
 

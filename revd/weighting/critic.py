@@ -39,10 +39,11 @@ class BonusCritic(nn.Module):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         sizes = (embedding_size, HIDDEN, HIDDEN, 1)
-        self.layers = nn.ModuleList(skip_init(nn.Linear, *pair) for pair in pairwise(sizes))
-        for layer, gain in zip(self.layers, (math.sqrt(2), math.sqrt(2), 0.0), strict=True):
+        layers = [skip_init(nn.Linear, *pair) for pair in pairwise(sizes)]
+        for layer, gain in zip(layers, (math.sqrt(2), math.sqrt(2), 0.0), strict=True):
             nn.init.orthogonal_(layer.weight, gain=gain, generator=generator)
             nn.init.zeros_(layer.bias)
+        self.layers = nn.ModuleList(layers)
         self.seed = seed
         self.moments = RunningMoments((embedding_size,))
         self.adam = AdamState(self.layers.parameters())

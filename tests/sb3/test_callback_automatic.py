@@ -282,6 +282,25 @@ def test_the_critic_sees_what_the_policy_sees(algo: str, kind: str, wrap: Any, m
     assert callback.latest["weight"] > 0
 
 
+def test_the_critic_reads_an_encoder_before_it_is_trained_further() -> None:
+    """RIDE's: the states of a rollout and those after it are seen by the same encoder."""
+    model = frozen_model("PPO")
+    callback = IntrinsicRewardCallback("ride")
+    embeddings, expected = Embeddings(callback), []
+
+    class Encoder(BaseCallback):
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            expected.append(callback.reward.encoder(torch.as_tensor(model._last_obs)).detach())
+
+    model.learn(3 * N_STEPS * N_ENVS, callback=[Encoder(), embeddings, callback])
+    for one, last in zip(embeddings.kept, expected, strict=True):
+        torch.testing.assert_close(one[-1], last)
+    assert not torch.equal(expected[-1], callback.reward.encoder(torch.as_tensor(model._last_obs)))
+
+
 def test_a_warm_up_leaves_the_task_alone() -> None:
     """Two rollouts of statistics; the third one pays and is judged."""
     callback = IntrinsicRewardCallback("re3", k=2, normalize_observations=True, warmup=2 * N_STEPS * N_ENVS)
