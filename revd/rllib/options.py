@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from revd.rewards import REWARDS, IntrinsicReward, check_parameters, make_reward
 from revd.rewards.config import build_config, require_choice
 from revd.weighting.balance_warnings import IN_RLLIB
-from revd.weighting.weighting import Weighting
+from revd.weighting.weighting import STRENGTH, Weight, Weighting
 
 if TYPE_CHECKING:
     from revd.rewards import RewardConfig
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 class Options:
     """The arguments of `with_intrinsic_reward`, whose docstring describes them.
 
-    RLlib's checkpoints hold pickles of it, so its name, its module and its fields must not change.
+    RLlib's checkpoints hold pickles of it, so its name and its module must not change, and a new field needs a default
+    that leaves old pickles, which do not have it, as they were.
     """
 
     reward: str | IntrinsicReward = "revd"
-    weight: float = 0.1
+    weight: Weight = "auto"
+    strength: float = STRENGTH
     decay: float = 1e-5
     decay_per: DecayPer = "rollout"
     extrinsic_weight: float = 1.0
@@ -77,6 +79,7 @@ class Options:
         """
         return Weighting(
             weight=self.weight,
+            strength=self.strength,
             decay=self.decay,
             decay_per=self.decay_per,
             extrinsic_weight=self.extrinsic_weight,

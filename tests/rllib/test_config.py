@@ -1,5 +1,6 @@
 """What `with_intrinsic_reward` accepts, refuses and leaves alone, before any actor starts."""
 
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -118,6 +119,9 @@ def test_other_configs_are_refused(config: Any, error: type[Exception], message:
         ({"kk": 3}, "unknown parameter of REVD 'kk'; did you mean 'k'"),
         ({"k": 0}, "k must be an integer of at least 1, got 0"),
         ({"weight": -1}, "weight must be a number of at least 0, got -1"),
+        ({"weight": "automatic"}, "weight must be 'auto' or a number of at least 0, got 'automatic'"),
+        ({"strength": -0.1}, "strength must be a number of at least 0, got -0.1"),
+        ({"strength": 0.2, "weight": 0.1}, "strength = 0.2 belongs to weight='auto', but weight is 0.1"),
         ({"decay": 2}, r"decay must be inside \[0, 1\], got 2"),
         ({"decay_per": "batch"}, "decay_per must be 'rollout' or 'step', got 'batch'"),
         ({"extrinsic_weight": "no"}, "extrinsic_weight must be a number of at least 0, got 'no'"),
@@ -183,3 +187,20 @@ def test_without_ray_one_line_says_what_to_install() -> None:
 def test_without_ray_everything_else_works() -> None:
     result = without_ray("import revd, revd.sb3, revd.runs.train; revd.make_reward")
     assert result.returncode == 0, result.stderr
+
+
+def test_options_of_earlier_versions_mean_what_they_meant() -> None:
+    options = with_intrinsic_reward(PPOConfig(), weight=0.1).learner_config_dict["intrinsic_reward"]
+    # Pickles of earlier versions hold every field but this one.
+    del options.__dict__["strength"]
+    old = pickle.loads(pickle.dumps(options))
+    weighting = old.make_weighting()
+    assert not weighting.is_automatic
+    assert weighting.schedule.weight == 0.1
+    assert (
+        pickle.loads(pickle.dumps(with_intrinsic_reward(PPOConfig(), strength=0.2)))
+        .learner_config_dict["intrinsic_reward"]
+        .make_weighting()
+        .schedule.weight
+        == 0.2
+    )
