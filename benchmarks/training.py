@@ -31,7 +31,7 @@ from revd.training.vec_env import make_vec_env
 
 ALGORITHM_PAIRS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
 PHASES = ("environment", "acting", "bonus", "update")
-#: Settings for suites that the paper does not have.
+#: Settings for families of tasks that the paper does not have.
 PPO_SETTINGS: dict[str, dict[str, Any]] = {
     "classic": {"n_steps": 128, "batch_size": 64, "n_epochs": 10},
     "minigrid": {"n_steps": 128, "batch_size": 512, "n_epochs": 4, "ent_coef": 0.01},
@@ -92,8 +92,8 @@ class Training:
     def __init__(
         self, kind: Any, arguments: argparse.Namespace, reward: str, *, packaged: bool = False, **options: Any
     ) -> None:
-        suite = find_task(arguments.task).suite
-        normalize = PAPER_TRAINING[suite]["normalize"] if suite in PAPER_TRAINING else "none"
+        family = find_task(arguments.task).family
+        normalize = PAPER_TRAINING[family]["normalize"] if family in PAPER_TRAINING else "none"
         env = make_vec_env(
             packaged_task(arguments.task) if packaged else arguments.task,
             n_envs=arguments.n_envs,
@@ -103,15 +103,15 @@ class Training:
             engine="gymnasium" if packaged else arguments.engine,
         )
         name, parameters = paper_policy(env.observation_space)
-        own = PPO_SETTINGS.get(suite, {}) if arguments.algo == "ppo" else {}
-        settings = PAPER_ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256, **own})
+        own = PPO_SETTINGS.get(family, {}) if arguments.algo == "ppo" else {}
+        settings = PAPER_ALGORITHMS.get((family, arguments.algo), {"n_steps": 256, **own})
         self._device = torch.device(arguments.device)
         self._model = kind(
             policy_class(name), env, policy_kwargs=parameters, seed=0, device=self._device, **settings, **options
         )
         self._callback = None
         if reward != "none":
-            preset = PAPER_REWARDS.get((suite, reward), {})
+            preset = PAPER_REWARDS.get((family, reward), {})
             self._callback = IntrinsicRewardCallback(
                 reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
             )

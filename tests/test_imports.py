@@ -122,7 +122,7 @@ def test_functional_imports_torch_and_little_else_of_others() -> None:
 
 
 def folder_of(name: str) -> str:
-    """The folder of a module or package, such as "revd/suites/backends"."""
+    """The folder of a module or package, such as "revd/suites/launchers"."""
     path = ROOT.parent / name.replace(".", "/")
     return str((path if path.is_dir() else path.parent).relative_to(ROOT.parent))
 

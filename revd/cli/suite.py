@@ -14,9 +14,9 @@ from revd.cli.shared import EXIT_FAILED
 from revd.runs.config import TrainConfig
 from revd.runs.cpu_threads import available_cores, with_emulator_threads
 from revd.runs.display import print_line
-from revd.suites.backends.config import BackendConfig
-from revd.suites.backends.interface import Backend
 from revd.suites.grids import SUITES, suite_runs
+from revd.suites.launchers.config import LauncherConfig
+from revd.suites.launchers.interface import Launcher
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")
 _SHARD = tyro.conf.arg(metavar="I/N")
@@ -47,7 +47,7 @@ class SuiteCommand:
     """Only list the runs."""
     output: Annotated[Path | None, _OUTPUT] = None
     """Directory of the runs."""
-    backend: Annotated[BackendConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=BackendConfig)
+    launch_options: Annotated[LauncherConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=LauncherConfig)
 
     def run(self) -> None:
         """List the suites or the runs, or run them."""
@@ -76,8 +76,8 @@ class SuiteCommand:
         from revd.suites.display import showing_runs
         from revd.suites.scheduler import train_all
 
-        with self.backend.open() as backend:
-            jobs, cores, where = self._share(len(configs), backend)
+        with self.launch_options.open() as launcher:
+            jobs, cores, where = self._share(len(configs), launcher)
             print_line(console, f"{len(configs)} runs{where}")
             if not configs:
                 return
@@ -87,7 +87,7 @@ class SuiteCommand:
                     jobs=jobs,
                     watch=watch,
                     retries=self.retries,
-                    backend=backend,
+                    launcher=launcher,
                 )
         unfinished = [run for run in runs if run.status.state != "finished"]
         for run in unfinished:
@@ -98,10 +98,10 @@ class SuiteCommand:
         if unfinished:
             sys.exit(EXIT_FAILED)
 
-    def _share(self, runs: int, backend: Backend) -> tuple[int, int, str]:
+    def _share(self, runs: int, launcher: Launcher) -> tuple[int, int, str]:
         """Runs at a time, cores of each, and a description. A Ray cluster queues runs that it has no room for."""
-        if self.backend.launcher == "ray":
-            return self.jobs or max(runs, 1), int(self.backend.cpus_per_run), f" on {backend}"
+        if self.launch_options.launcher == "ray":
+            return self.jobs or max(runs, 1), int(self.launch_options.cpus_per_run), f" on {launcher}"
         jobs = self.jobs or available_cores()
         return jobs, available_cores() // jobs, f", {jobs} at a time"
 

@@ -69,11 +69,14 @@ class NeighborConfig(EmbeddingConfig):
         k: Which nearest neighbour's distance is used.
         boundary: Whether a segment is a "rollout", or an "episode", which may span several rollouts.
         memory_size: States of an episode kept between rollouts, per environment; the oldest are dropped first.
+        merge_duplicates: Search among the distinct states of each segment, and divide a state's bonus by the square
+            root of the number of its exact copies.
     """
 
     k: int = 3
     boundary: Boundary = "rollout"
     memory_size: int = 10_000
+    merge_duplicates: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

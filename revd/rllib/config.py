@@ -58,7 +58,7 @@ def with_intrinsic_reward(
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
         normalize: "rms" divides the bonus by its running standard deviation. Only with a name: pass it to `make_reward`
             for an instance.
-        reward_params: Parameters of the method, such as `k` or `alpha`, only with a name; `seed` is the config's by
+        reward_params: Parameters of the reward, such as `k` or `alpha`, only with a name; `seed` is the config's by
             default.
 
     Raises:

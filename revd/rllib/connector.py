@@ -135,7 +135,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         """Restore a state that `get_state` returned; before the first batch, it is applied with that batch.
 
         Raises:
-            ValueError: The state is of another method, of other parameters or for other environments. Nothing has
+            ValueError: The state is of another reward, of other parameters or for other environments. Nothing has
                 changed then.
         """
         if not state:
@@ -177,12 +177,12 @@ class IntrinsicRewardConnector(ConnectorV2):
             ) from None
 
     def _check_fits(self, state: dict[str, Any]) -> None:
-        method = self._options.method
-        if state["method"] != method:
+        expected = self._options.reward_class
+        if state["method"] != expected:
             raise ValueError(
-                f"the checkpoint holds the state of {state['method']}, this algorithm's reward is {method}"
+                f"the checkpoint holds the state of {state['method']}, this algorithm's reward is {expected}"
             )
-        check_saved_parameters(method, self._options.config, state["parameters"])
+        check_saved_parameters(expected, self._options.config, state["parameters"])
         if state["n_envs"] != self._n_envs:
             raise ValueError(
                 f"the checkpoint holds the state of a reward for {state['n_envs']} environments, this algorithm has "

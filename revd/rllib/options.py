@@ -42,7 +42,7 @@ class Options:
         check_parameters(self.reward, self._parameters(), besides=own)
 
     @property
-    def method(self) -> str:
+    def reward_class(self) -> str:
         """The name of the reward's class."""
         return (type(self.reward) if isinstance(self.reward, IntrinsicReward) else REWARDS[self.reward]).__name__
 
@@ -50,7 +50,7 @@ class Options:
     def config(self) -> RewardConfig:
         """The reward's parameters, without the seed that `make_reward` is given."""
         if not isinstance(self.reward, IntrinsicReward):
-            return build_config(REWARDS[self.reward].config_type, self.method, self._parameters())
+            return build_config(REWARDS[self.reward].config_type, self.reward_class, self._parameters())
         own = self.reward.config
         # Checkpoints of earlier versions may hold an instance together with a normalisation.
         return own if self.normalize == "none" else replace(own, normalize=self.normalize)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import revd
-from revd.envs.tasks import SUITES_IN_ENVPOOL, Engine
+from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
 from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
@@ -183,7 +183,7 @@ class RunDirectory:
 
 def _repeatable(config: TrainConfig, resolved: Mapping[str, Any]) -> TrainConfig:
     """The config with the engine that runs now, where another machine might choose another one."""
-    has_choice = config.task.startswith(tuple(f"{suite}/" for suite in SUITES_IN_ENVPOOL))
+    has_choice = config.task.startswith(tuple(f"{family}/" for family in FAMILIES_IN_ENVPOOL))
     return replace(config, engine=resolved["engine"]) if has_choice and "engine" in resolved else config
 
 

@@ -230,7 +230,7 @@ def env_settings(config: TrainConfig) -> dict[str, Any]:
 
 def _emulator_threads(config: TrainConfig) -> int:
     # Games are images, so their networks use a GPU if there is one; other networks stay on the CPU.
-    is_game = find_task(config.task).suite == "atari"
+    is_game = find_task(config.task).family == "atari"
     return emulator_threads(config, on_gpu=is_game and is_gpu(config.device))
 
 

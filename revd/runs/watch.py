@@ -137,7 +137,7 @@ def _check_numbers(seed: int, max_steps: int) -> None:
 
 def _without_training_options(config: TrainConfig) -> TrainConfig:
     """The training without options that only learning needs; on the CPU, since the run may be another machine's."""
-    engine: Engine = "auto" if find_task(config.task).suite == "envpool" else "gymnasium"
+    engine: Engine = "auto" if find_task(config.task).family == "envpool" else "gymnasium"
     return replace(
         config, engine=engine, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False
     )

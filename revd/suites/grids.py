@@ -16,8 +16,8 @@ from revd.runs.presets import preset_config
 #: An algorithm and a reward.
 Method = tuple[str, str]
 
-_ATARI = tuple(name for name, task in TASKS.items() if task.suite == "atari")
-_BULLET = tuple(name for name, task in TASKS.items() if task.suite == "bullet")
+_ATARI = tuple(name for name, task in TASKS.items() if task.family == "atari")
+_BULLET = tuple(name for name, task in TASKS.items() if task.family == "bullet")
 _DENSE: tuple[Method, ...] = (
     ("ppo", NO_REWARD),
     ("ppo", "revd"),

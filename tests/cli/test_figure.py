@@ -109,7 +109,7 @@ def test_a_report_is_not_written_into_a_fifo(capsys):
     assert capsys.readouterr().err == "revd: output 'page.md' is no file\n"
 
 
-def test_runs_that_cannot_be_read_are_told(capsys, monkeypatch):
+def test_runs_that_cannot_be_read_are_reported(capsys, monkeypatch):
     monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
     write_runs()
     Path("runs/a2/config.json").write_text("oops")
@@ -117,7 +117,7 @@ def test_runs_that_cannot_be_read_are_told(capsys, monkeypatch):
     assert "left out: 'runs/a2' is not a run directory" in capsys.readouterr().out
 
 
-def test_damaged_runs_are_told(capsys, monkeypatch):
+def test_damaged_runs_are_reported(capsys, monkeypatch):
     monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
     write_runs()
     with Path("runs/a2/episodes.csv").open("a") as file:
@@ -134,14 +134,14 @@ def test_damaged_runs_are_told(capsys, monkeypatch):
     assert f"note: gymnasium-algorithms: PPO on MountainCar-v0, seed 2, is damaged and left out: {wrong}\n" in said
 
 
-def test_where_all_are_damaged_it_is_told(capsys):
+def test_a_figure_of_damaged_runs_only_is_an_error(capsys):
     path = write_run(Path("runs/a"), returns=[1] * 20)
     (path / "episodes.csv").unlink()
     assert exit_code(["figure", "runs"]) == 2
     assert capsys.readouterr().err.endswith("; 'runs/a' is damaged: episodes.csv is missing\n")
 
 
-def test_missing_packages_are_told(monkeypatch, capsys):
+def test_missing_packages_are_reported(monkeypatch, capsys):
     monkeypatch.setattr("revd.cli.figure.find_spec", lambda name: None)
     assert exit_code(["figure", "runs"]) == 2
     assert capsys.readouterr().err == "revd: figures and reports need matplotlib: pip install 'revd[plots]'\n"

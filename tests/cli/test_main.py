@@ -143,7 +143,7 @@ def test_wrong_use_is_one_line_and_exit_code_two(arguments, message, capsys):
         (["--task", "Undrawn-v0", "--video"], "revd: task 'Undrawn-v0' cannot be drawn"),
     ],
 )
-def test_wrong_names_and_flags_are_told_before_anything_else(arguments, message, capsys, monkeypatch):
+def test_wrong_names_and_flags_are_reported_first(arguments, message, capsys, monkeypatch):
     monkeypatch.setitem(gymnasium.registry, "Undrawn-v0", EnvSpec("Undrawn-v0", entry_point=CountingEnv))
     assert exit_code(["train", "--task", "CartPole-v1", *arguments]) == 2
     captured = capsys.readouterr()
@@ -280,7 +280,7 @@ def test_termination_is_an_interrupt(monkeypatch, capsys):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
 
-    # If nobody listens, this process need not die of it.
+    # A SIGTERM without a handler would end this process.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     monkeypatch.setattr("revd.runs.train.train_in", terminate)
     try:
@@ -298,7 +298,7 @@ def test_warnings_are_lines_of_ours(monkeypatch, capsys):
             warnings.warn("too old", DeprecationWarning, stacklevel=1)
 
     before = warnings.formatwarning
-    # Undoes what pytest does to catch them.
+    # Pytest has changed this to catch warnings.
     monkeypatch.setattr(
         "warnings._showwarnmsg_impl", lambda said: print(warnings._formatwarnmsg(said), file=sys.stderr)
     )
@@ -327,7 +327,7 @@ def test_rewards_are_listed_with_their_defaults(capsys):
 
 
 def fake_train_all(*, failing=()):
-    """Runs that end at once: PPO never gets there, PPO+REVD does."""
+    """Runs that end at once: PPO never reaches the threshold, PPO+REVD does."""
 
     def train_all(configs, *, jobs, watch):
         runs = []

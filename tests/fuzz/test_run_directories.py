@@ -1,4 +1,4 @@
-"""Run directories that a stranger wrote, or a disk damaged: every file of JSON with anything in it."""
+"""Untrusted and damaged run directories: every JSON file with arbitrary content."""
 
 import io
 import json
@@ -68,7 +68,7 @@ def spoilt(data: Any, text: str) -> str:
 
 
 def only(*kinds: type[Exception]) -> Any:
-    """Lets these errors pass, if they say something on the way."""
+    """Accepts these errors if they have a message."""
 
     class Documented:
         def __enter__(self) -> None: ...

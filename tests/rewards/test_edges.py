@@ -76,13 +76,13 @@ def test_episodes_of_nothing_but_duplicates(mode: str, settings: str, done_rate:
 
 @pytest.mark.parametrize("name", ["revd", "re3"])
 def test_duplicates_are_at_distance_zero_and_paid_accordingly(name: str) -> None:
-    reward = make(name)
+    reward = make(name, merge_duplicates=False)
     first, second = (still(rollout, value) for rollout, value in zip(make_rollouts(0, 2), (0.5, 2.0), strict=True))
     assert not pay(reward, [first, second]).any(), "L = 0 for REVD, log(0 + 1) for RE3"
 
 
 def test_without_the_spread_only_eps_bounds_the_bonus_of_duplicates() -> None:
-    reward = make("revd", scale_by_spread=False)
+    reward = make("revd", scale_by_spread=False, merge_duplicates=False)
     first, second = (still(rollout, value) for rollout, value in zip(make_rollouts(0, 2), (0.5, 2.0), strict=True))
     reward.compute(first)
     observations = [rollout.observations[0, :1] for rollout in (first, second)]  # type: ignore[index]
@@ -101,6 +101,18 @@ def test_episodes_shorter_than_k(mode: str, settings: str, n_steps: int) -> None
             reward.compute(rollouts[0])
     else:
         pay(reward, rollouts)
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+@pytest.mark.parametrize("boundary", ["rollout", "episode"])
+def test_too_few_distinct_states_are_paid_nothing_and_counted(name: str, boundary: str) -> None:
+    """A rollout of A2C may hold one state only."""
+    reward = make(name, boundary=boundary)
+    moving = make_rollout(9, Shape(n_steps=5, done_rate=0.0))
+    standing = [still(rollout, 0.1 * i) for i, rollout in enumerate(make_rollouts(0, 3, Shape(5, done_rate=1.0)))]
+    assert not pay(reward, [moving, *standing]).any()
+    assert reward.metrics()["unpaid"] == 1
+    assert pay(reward, [moving, changed(moving, observations=moving.observations + 1)]).any()  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", ["revd", "re3"])
@@ -162,7 +174,7 @@ def test_thousands_of_environments(mode: str) -> None:
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("boundary", ["rollout", "episode"])
 def test_alpha_near_its_ends(alpha: float, k: int, boundary: str) -> None:
-    reward = make("revd", alpha=alpha, k=k, boundary=boundary, scale_by_spread=False)
+    reward = make("revd", alpha=alpha, k=k, boundary=boundary, scale_by_spread=False, merge_duplicates=False)
     bonus = pay(reward, make_rollouts(0, 4, Shape(duplicate_rate=0.3, done_rate=0.05, n_steps=10)))
     assert bonus.any()
     if alpha > 0.9:

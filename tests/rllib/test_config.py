@@ -76,7 +76,7 @@ def test_a_config_can_be_written_as_rllib_writes_them() -> None:
     assert PPOConfig.from_dict(config.to_dict()).learner_class is IntrinsicRewardLearner
 
 
-def test_a_learner_of_ones_own_may_derive_from_ours() -> None:
+def test_a_custom_learner_may_derive_from_ours() -> None:
     config = with_intrinsic_reward(PPOConfig().learners(learner_class=OwnIntrinsicLearner))
     assert config.learner_class is OwnIntrinsicLearner
 

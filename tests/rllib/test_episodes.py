@@ -75,7 +75,7 @@ def test_parts_of_an_episode_within_one_batch_are_joined() -> None:
     assert to_rollout([column]).dones[:, 0].tolist() == [entry[-1] for entry in env.log]
 
 
-def test_what_is_never_seen_to_go_on_is_done() -> None:
+def test_an_episode_that_is_never_continued_is_done() -> None:
     env = Environment(0, 0, seed=0)
     first, _, third = env.sample(3), env.sample(2), env.sample(2)
     columns = to_columns([*first, *third], n_runners=1, envs_per_runner=1)

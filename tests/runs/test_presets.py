@@ -58,14 +58,14 @@ GAMES = {"atari": "atari/assault", "bullet": "bullet/hopper"}
 
 
 @pytest.mark.parametrize(
-    ("suite", "algo"),
+    ("family", "algo"),
     [pytest.param(*key, marks=needs_pybullet if key[0] == "bullet" else ()) for key in TABLES],
 )
-def test_what_is_built_is_the_papers_table(suite, algo):
-    config = preset_config("paper", task=GAMES[suite], algo=algo, reward="revd")
+def test_what_is_built_is_the_papers_table(family, algo):
+    config = preset_config("paper", task=GAMES[family], algo=algo, reward="revd")
     training = prepare(config)
     holders = {"config": config, "model": training.model, "reward": training.intrinsic.reward.config}
-    for row, value in TABLES[suite, algo].items():
+    for row, value in TABLES[family, algo].items():
         if row == "Optimizer":
             assert type(training.model.policy.optimizer).__name__ == value
         elif row == "Value clipping coefficient":
@@ -82,12 +82,12 @@ def test_atari_frames_are_stacked_and_small():
     training.close()
 
 
-@pytest.mark.parametrize(("suite", "size"), [("atari", 128), ("bullet", 64)])
-def test_the_other_rewards_of_the_appendix(suite, size):
-    re3 = preset_fields("paper", suite=suite, algo="ppo", reward="re3")
+@pytest.mark.parametrize(("family", "size"), [("atari", 128), ("bullet", 64)])
+def test_the_other_rewards_of_the_appendix(family, size):
+    re3 = preset_fields("paper", family=family, algo="ppo", reward="re3")
     assert (re3["weight"], re3["decay"]) == (0.05, 1e-5)
     assert re3["reward_params"] == {"embedding_size": size, "k": 5, "log": False}
-    ride = preset_fields("paper", suite=suite, algo="ppo", reward="ride")
+    ride = preset_fields("paper", family=family, algo="ppo", reward="ride")
     assert (ride["weight"], ride["decay"]) == (0.1, 1e-5)
     assert ride["reward_params"] == {"embedding_size": size, "inverse": False, "learning_rate": 3e-4}
 

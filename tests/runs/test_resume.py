@@ -100,7 +100,7 @@ def test_rows_are_on_disk_before_the_checkpoint_that_stands_for_them(config, mon
 
 
 @pytest.mark.parametrize("rollouts", [1, 3, 5, 19])
-def test_an_interrupted_run_goes_on(config, rollouts):
+def test_an_interrupted_run_resumes(config, rollouts):
     interrupted(config, rollouts * ROLLOUT)
     train(config)
     assert_complete(config)
@@ -112,7 +112,7 @@ def test_an_interrupted_run_goes_on(config, rollouts):
 
 @pytest.mark.filterwarnings("ignore:You are trying to run")
 @pytest.mark.parametrize("then", [{"device": "cuda"}, {"device": "cuda", "trainer": "sb3"}, {"device": "cpu"}], ids=str)
-def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
+def test_a_run_on_a_gpu_resumes_there_or_elsewhere(config, then, monkeypatch):
     pytest.importorskip("triton", reason="Triton is not made for this system")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU, and this pretends one")
@@ -131,7 +131,7 @@ def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
     assert torch.equal(second.generator, first.generator) == (then["device"] == "cuda")
 
 
-def test_interrupted_again_and_again(config):
+def test_interrupted_many_times(config):
     for rollouts in (2, 4, 4, 9, 13):
         interrupted(config, rollouts * ROLLOUT)
     train(config)
@@ -181,7 +181,7 @@ def test_a_session_that_does_nothing_leaves_no_file_of_events(config, monkeypatc
     assert RunDirectory(short.directory).read_status().state == "finished"
 
 
-def test_a_longer_run_of_the_same_training_goes_on(config):
+def test_more_steps_resume_the_same_training(config):
     train(replace(config, steps=5 * ROLLOUT))
     train(config)
     assert_complete(config)
@@ -189,14 +189,14 @@ def test_a_longer_run_of_the_same_training_goes_on(config):
     assert f"--steps {config.steps} " in described["repeat"], "the command of the longer run"
 
 
-def test_a_finished_run_is_left_alone(config):
+def test_a_finished_run_is_not_changed(config):
     train(config)
     before = {path.name: path.stat().st_mtime_ns for path in config.directory.iterdir()}
     assert train(config) == config.directory
     assert {path.name: path.stat().st_mtime_ns for path in config.directory.iterdir()} == before
 
 
-def test_the_policy_goes_on_from_another_run(config, tmp_path):
+def test_the_policy_of_another_run_is_trained_further(config, tmp_path):
     train(replace(config, steps=5 * ROLLOUT, extrinsic_weight=0.0))
     tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", decay=1e-5)
     train(replace(tuned, steps=2 * ROLLOUT))
@@ -225,8 +225,8 @@ def test_two_processes_do_not_write_one_run(config):
     assert_complete(config)
 
 
-def test_a_run_that_was_taken_over_stops_and_leaves_the_files_to_the_taker(config):
-    """As after a machine's sleep: another process has written its lease, and says how far it is."""
+def test_a_run_that_was_taken_over_stops_and_changes_no_files(config):
+    """As after a machine's sleep: another process has written its lease, and its progress."""
     directory = RunDirectory(config.directory)
 
     def report(progress):
@@ -373,7 +373,7 @@ def test_a_run_that_died_after_its_last_step_is_finished_as_it_was(config):
     assert after.episode_return == pytest.approx(before.episode_return)
 
 
-def test_a_fine_tuned_run_goes_on_without_its_source(config, tmp_path):
+def test_a_fine_tuned_run_resumes_without_its_source(config, tmp_path):
     source = replace(config, output=tmp_path / "source", steps=ROLLOUT)
     train(source)
     tuned = replace(config, init_from=source.directory)
@@ -406,7 +406,7 @@ def contents(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and "lease" not in path.name}
 
 
-def test_a_run_that_another_process_finished_meanwhile_is_left_alone(config, monkeypatch):
+def test_a_run_that_another_process_just_finished_is_not_changed(config, monkeypatch):
     short = replace(config, steps=2 * ROLLOUT)
     after = []
     meanwhile(monkeypatch, lambda: after.append(contents(train(short))))
@@ -414,7 +414,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_alone(config, mon
     assert after == [contents(config.directory)]
 
 
-def test_another_run_that_has_begun_there_meanwhile_is_left_alone(config, monkeypatch):
+def test_another_run_that_has_just_begun_there_is_not_changed(config, monkeypatch):
     other = replace(config, seed=9)
     meanwhile(monkeypatch, lambda: interrupted(other, 4 * ROLLOUT))
     with pytest.raises(FileExistsError, match=r"already holds a run with other settings \(seed is 9 there and 0 here"):

@@ -1,4 +1,4 @@
-"""Nothing that is read executes anything, unless the user has said so."""
+"""Reading a file executes nothing, unless the user trusts it."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def mined(config, tmp_path):
-    """A run in which everything that could be a pickle is one that explodes; the older checkpoint is left as it was."""
+    """A run in which every file that could be a pickle is a malicious one, except the older checkpoint."""
     bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
     directory = RunDirectory(config.directory)
     with zipfile.ZipFile(directory.model, "w") as model:

@@ -196,7 +196,7 @@ def test_a_share_of_nearly_nothing_is_warned_about_in_20k_steps() -> None:
 
 @pytest.mark.parametrize("reward", [0.0, -1.0])
 def test_a_task_that_has_not_paid_yet_is_not_called_drowned(reward: float) -> None:
-    assert warnings_of(1e5 * WAVE, lambda number: reward, 25) == [], "a few steps without pay are no news"
+    assert warnings_of(1e5 * WAVE, lambda number: reward, 25) == [], "a few steps without reward are no reason to warn"
     env = counting_envs(2, reward=lambda number: reward)
     (message,) = learnt_for_20k_steps(scripted_callback(env, np.full((1024, 2), 1e3)), env)
     assert "the task has not paid yet: no reward was above 0 in 10,240 steps" in message

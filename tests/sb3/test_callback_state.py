@@ -49,7 +49,7 @@ def assert_same_state(first: IntrinsicRewardCallback, second: IntrinsicRewardCal
 
 @pytest.mark.parametrize("algo", ["PPO", "RecurrentPPO"])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_a_second_learn_goes_on_as_if_there_had_been_one(settings: dict[str, Any], algo: str) -> None:
+def test_two_calls_of_learn_equal_one(settings: dict[str, Any], algo: str) -> None:
     whole_callback, parts_callback = make_callback(settings), make_callback(settings)
     whole = learn(new_model(algo), whole_callback, 6, reset=True)
     parts = learn(new_model(algo), parts_callback, 3, reset=True)
@@ -62,7 +62,7 @@ def test_a_second_learn_goes_on_as_if_there_had_been_one(settings: dict[str, Any
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_saved_and_loaded_it_goes_on_bit_by_bit(settings: dict[str, Any], when: str, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_resumes_bit_by_bit(settings: dict[str, Any], when: str, tmp_path: Path) -> None:
     """The model is trained on with another callback that loads the first one's file."""
     whole_callback, saved, loaded = (make_callback(settings) for _ in range(3))
     whole = learn(new_model(), whole_callback, 6, reset=True)
@@ -170,12 +170,12 @@ def test_episodes_end_where_learn_resets_the_environments() -> None:
     learn(model, callback, 2, reset=True)
     learn(model, callback, 2, reset=True)
     learn(model, callback, 2)
-    # Before rollouts 0 and 2; not before 4, where the third learn() went on in running episodes.
+    # Before rollouts 0 and 2; not before 4, where the third learn() continued running episodes.
     assert reward.ended_before == [0, 2]
     assert callback.rollouts == 6
 
 
-def test_episodes_go_on_where_only_some_have_ended() -> None:
+def test_episodes_continue_where_only_some_have_ended() -> None:
     """Every rollout starts with a new episode of environment 0, the fourth also with one of environment 1."""
     model = make_model("PPO", counting_envs(2, lengths=((6,), (9,))), n_steps=N_STEPS)
     reward = scripted_reward(model)

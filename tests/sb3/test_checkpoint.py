@@ -55,7 +55,7 @@ def checkpoint_of(reward: IntrinsicReward) -> Checkpoint:
 
 
 @pytest.mark.parametrize("name", ["revd", "re3", "ride"])
-def test_round_trip_goes_on_bit_by_bit(name: str, tmp_path: Path) -> None:
+def test_round_trip_resumes_bit_by_bit(name: str, tmp_path: Path) -> None:
     reward = reward_with_a_past(name)
     checkpoint_of(reward).write(tmp_path / "state")
     read = Checkpoint.read(tmp_path / "state")

@@ -55,7 +55,7 @@ class Environment:
         self.episode = self._reset()
 
     def sample(self, n_steps: int, *, ends: tuple[int, ...] = ()) -> list[SingleAgentEpisode]:
-        """Take so many steps, at some of which the episode ends, and return what RLlib would: whole ones and a part."""
+        """Take steps, and return the episodes as RLlib would: those that ended at `ends`, and the rest of the last."""
         episodes = []
         for step in range(n_steps):
             done = step in ends

@@ -1,4 +1,4 @@
-"""Tiny models, a reward with known numbers, and callbacks that look over the shoulder of a training."""
+"""Tiny models, a reward with known numbers, and callbacks that record a training."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def flat_parameters(model: Any) -> torch.Tensor:
 
 
 class ScriptedReward(IntrinsicReward):
-    """Pays what its table says, and remembers what it was shown."""
+    """Pays the bonuses of a table, and keeps the rollouts that it was given."""
 
     def __init__(self, *arguments: Any, table: Array | None = None, **parameters: Any) -> None:
         super().__init__(*arguments, **parameters)
@@ -98,7 +98,7 @@ class Seen:
 
 
 class Witness(BaseCallback):
-    """Writes down, independently of the code under test, what happened; the buffer at the time of `train()`."""
+    """Records, independently of the code under test, each rollout, and the buffer when `train()` is called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ def scripted_callback(env: Any, table: np.ndarray | None = None, **arguments: An
 
 
 class LatestOfEachRollout(BaseCallback):
-    """Keeps what the bonus's callback, earlier in the list, and the logger say after each rollout."""
+    """Keeps the numbers of the bonus's callback, earlier in the list, and of the logger after each rollout."""
 
     def __init__(self, source: IntrinsicRewardCallback) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from revd.runs.parameters import Parameters
 from revd.tuning.config import TuneConfig
 from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space
-from tests.support.processes import ended, family, until
+from tests.support.processes import ended, process_tree, until
 
 pytestmark = pytest.mark.timeout(180)
 TRIALS = 3
@@ -37,7 +37,7 @@ def test_a_search_whose_driver_was_killed_is_resumed(tmp_path, capsys, monkeypat
     process = subprocess.Popen([sys.executable, "-P", "-m", "revd", *arguments(tmp_path)], stdout=subprocess.DEVNULL)
     with ended(process) as orphans:
         until(lambda: list(tmp_path.glob("trials/*/seed0/checkpoints/steps-*")), process=process, seconds=120)
-        orphans += family(process.pid)[1:]
+        orphans += process_tree(process.pid)[1:]
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         begun = json.loads((tmp_path / "study.json").read_text())

@@ -10,7 +10,7 @@ from revd.analysis.reading.runs import RecordedRun
 Key = TypeVar("Key", bound=Hashable)
 
 
-SUITE_TITLES: Mapping[str, str] = {
+FAMILY_TITLES: Mapping[str, str] = {
     "atari": "Atari",
     "bullet": "PyBullet",
     "classic": "Classic control",
@@ -43,10 +43,10 @@ def label_variant(label: str) -> str:
     return label.partition(" (")[2]
 
 
-def task_suite(task: str) -> str:
-    """The suite of a task: "bullet" for `bullet/hopper`, "gymnasium" for a plain Gymnasium id."""
+def task_family(task: str) -> str:
+    """The family of a task: "bullet" for `bullet/hopper`, "gymnasium" for a plain Gymnasium id."""
     prefix, separator, _ = task.partition("/")
-    return prefix if separator and prefix in SUITE_TITLES else "gymnasium"
+    return prefix if separator and prefix in FAMILY_TITLES else "gymnasium"
 
 
 def name_variants(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
@@ -58,25 +58,25 @@ def name_variants(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     varying: dict[tuple[str, float | None, str], set[str]] = {}
     for (task, sparse, method), group in group_by(runs, lambda run: (run.task, run.sparse, run.method)).items():
         settings = [flat[run.directory] for run in group]
-        varying.setdefault((task_suite(task), sparse, method), set()).update(_varying_names(settings))
+        varying.setdefault((task_family(task), sparse, method), set()).update(_varying_names(settings))
     return [
         replace(
-            run, variant=_describe_variant(flat[run.directory], varying[task_suite(run.task), run.sparse, run.method])
+            run, variant=_describe_variant(flat[run.directory], varying[task_family(run.task), run.sparse, run.method])
         )
         for run in runs
     ]
 
 
 def sort_runs(runs: Iterable[RecordedRun]) -> list[RecordedRun]:
-    """Sort runs for tables: by suite, sparseness, task, method, variant and seed."""
+    """Sort runs for tables: by family, sparseness, task, method, variant and seed."""
     return sorted(
-        runs, key=lambda run: (*setting_order(task_suite(run.task), run.sparse), run.task, *_method_order(run))
+        runs, key=lambda run: (*setting_order(task_family(run.task), run.sparse), run.task, *_method_order(run))
     )
 
 
-def setting_order(suite: str, sparse: float | None) -> tuple[int, float]:
-    """Sort key of a suite and a probability of hidden rewards; dense rewards come first."""
-    return list(SUITE_TITLES).index(suite), -1.0 if sparse is None else sparse
+def setting_order(family: str, sparse: float | None) -> tuple[int, float]:
+    """Sort key of a family and a probability of hidden rewards; dense rewards come first."""
+    return list(FAMILY_TITLES).index(family), -1.0 if sparse is None else sparse
 
 
 def _method_order(run: RecordedRun) -> tuple[int, str, str, int, str]:

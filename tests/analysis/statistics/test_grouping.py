@@ -1,11 +1,11 @@
 import pytest
 
-from revd.analysis.statistics.grouping import name_variants, sort_runs, task_suite
+from revd.analysis.statistics.grouping import name_variants, sort_runs, task_family
 from tests.analysis.support import make_runs
 
 
 @pytest.mark.parametrize(
-    ("task", "suite"),
+    ("task", "family"),
     [
         ("atari/assault", "atari"),
         ("bullet/hopper", "bullet"),
@@ -16,8 +16,8 @@ from tests.analysis.support import make_runs
         ("atari", "gymnasium"),
     ],
 )
-def test_a_task_belongs_to_a_suite_by_its_name(task, suite):
-    assert task_suite(task) == suite
+def test_a_task_belongs_to_a_family_by_its_name(task, family):
+    assert task_family(task) == family
 
 
 def test_runs_with_different_settings_are_never_pooled(tmp_path):

@@ -4,8 +4,8 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
-from revd.suites.backends.file_transfer import ChangedFiles, apply_changes, collect_changes
-from revd.suites.backends.node import NodeRun, SharedPath
+from revd.suites.launchers.file_transfer import ChangedFiles, apply_changes, collect_changes
+from revd.suites.launchers.node import NodeRun, SharedPath
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive, until
 
@@ -56,7 +56,7 @@ def outlook_that(host, happened, stamps=None):
 
 def test_a_run_on_a_shared_path(tmp_path, host):
     host.start(config(tmp_path), shared(tmp_path))
-    host.start(config(tmp_path), EMPTY)  # asked again, since the answer was lost
+    host.start(config(tmp_path), EMPTY)  # called again, since the reply was lost
     report = outlook_that(host, lambda report: not report.running)
     assert (report.changes, report.end_reason) == (None, "threads 1")
     assert RunDirectory(tmp_path / "run").read_status().state == "finished"
@@ -92,7 +92,7 @@ def test_what_was_brought_is_not_sent_back(tmp_path, host):
     brought = collect_changes(before.path, {}, ended=True)
     stamps = host.start(config(tmp_path, "endless"), brought)
     assert stamps.keys() == brought.stamps.keys()
-    assert host.start(config(tmp_path, "endless"), brought) == stamps, "asked again, since the answer was lost"
+    assert host.start(config(tmp_path, "endless"), brought) == stamps, "called again, since the reply was lost"
     report = outlook_that(host, lambda report: "status.json" in report.changes.files, stamps)
     assert "config.json" not in report.changes.files
 
@@ -108,7 +108,7 @@ def test_a_node_that_is_left_ends_its_run(tmp_path, host):
     assert RunDirectory(place.path).read_status().state == "interrupted"
 
 
-def test_a_run_on_its_own_disk_goes_on_with_its_files_and_leaves_none(tmp_path, host):
+def test_a_run_on_its_own_disk_resumes_from_its_files_and_leaves_none(tmp_path, host):
     before = tmp_path / "before"
     before.mkdir()
     (before / "first").touch()

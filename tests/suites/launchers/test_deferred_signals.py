@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from revd.suites.backends.deferred_signals import defer_signals
+from revd.suites.launchers.deferred_signals import defer_signals
 
 
 def interrupt(done):

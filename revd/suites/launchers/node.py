@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from revd.runs.config import TrainConfig
-from revd.suites.backends.file_transfer import ChangedFiles, Stamp, apply_changes, collect_changes, file_stamps
-from revd.suites.backends.local import WORKER, LocalBackend, WorkerProcess
+from revd.suites.launchers.file_transfer import ChangedFiles, Stamp, apply_changes, collect_changes, file_stamps
+from revd.suites.launchers.local import WORKER, LocalLauncher, WorkerProcess
 
 #: How long a worker waits for a run that another process seems to hold. A node that lost the cluster ends its runs once
 #: it notices, and the lease of a dead node expires.
@@ -90,7 +90,7 @@ class NodeRun:
             apply_changes(source, directory)
             self._initial_stamps = file_stamps(directory)
         command = (*self._worker, "--wait", str(SECONDS_TO_WAIT_FOR_RUN))
-        return LocalBackend(command, environment=self._environment).start(config, directory)
+        return LocalLauncher(command, environment=self._environment).start(config, directory)
 
     def report(self, known: Mapping[str, Stamp]) -> NodeReport:
         """The state of the run, with the files that have changed since those with the stamps `known`."""

@@ -1,4 +1,4 @@
-"""What the launcher promises wherever runs are started: one suite for all backends."""
+"""What every launcher promises: the same tests for all launchers."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from stable_baselines3 import PPO
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
 from revd.runs.parameters import Parameters
-from revd.suites.backends.local import LocalBackend
+from revd.suites.launchers.local import LocalLauncher
 from revd.suites.scheduler import train_all
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive
@@ -21,7 +21,7 @@ BACKENDS = ["local", "ray", "ray-fetch"]
 
 @pytest.fixture(scope="module")
 def started():
-    """Which backends have what they need."""
+    """Which launchers have what they need."""
     return {}
 
 
@@ -32,22 +32,22 @@ def opened():
 
 
 @pytest.fixture(params=BACKENDS)
-def open_backend(request, started):
-    """A function that makes the backend, with a worker of the test's own or the real one."""
+def open_launcher(request, started):
+    """A function that makes the launcher, with a worker of the test's own or the real one."""
     if request.param == "local":
-        return lambda **worker: LocalBackend(**worker)
+        return lambda **worker: LocalLauncher(**worker)
     if "ray" not in started:
         started["ray"] = request.getfixturevalue("make_cluster")(4)
-    from revd.suites.backends.ray import RayBackend
+    from revd.suites.launchers.ray import RayLauncher
 
     return lambda **worker: request.getfixturevalue("opened").enter_context(
-        RayBackend(fetch=request.param == "ray-fetch", **worker)
+        RayLauncher(fetch=request.param == "ray-fetch", **worker)
     )
 
 
 @pytest.fixture
-def backend(open_backend):
-    return open_backend(worker=COMMAND)
+def launcher(open_launcher):
+    return open_launcher(worker=COMMAND)
 
 
 def configs(tmp_path, *tasks):
@@ -55,16 +55,16 @@ def configs(tmp_path, *tasks):
 
 
 def ignore(runs):
-    """A watch that looks away."""
+    """A watch that ignores what it is shown."""
 
 
-def run_all(every, backend, **options):
-    return train_all(every, **{"jobs": 4, "watch": ignore, "interval": 0.02, "backend": backend, **options})
+def run_all(every, launcher, **options):
+    return train_all(every, **{"jobs": 4, "watch": ignore, "interval": 0.02, "launcher": launcher, **options})
 
 
-def test_runs_are_watched_and_a_failing_one_stops_no_other(tmp_path, backend):
+def test_runs_are_watched_and_a_failing_one_stops_no_other(tmp_path, launcher):
     seen = []
-    runs = run_all(configs(tmp_path, "fine", "wrong", "killed"), backend, jobs=2, watch=seen.append)
+    runs = run_all(configs(tmp_path, "fine", "wrong", "killed"), launcher, jobs=2, watch=seen.append)
     assert [(run.status.state, run.status.error) for run in runs] == [
         ("finished", None),
         ("failed", "ValueError: wrong config"),
@@ -81,7 +81,7 @@ def test_runs_are_watched_and_a_failing_one_stops_no_other(tmp_path, backend):
     assert json.loads(killed.run.read_text())["error"] == "killed by SIGKILL"
 
 
-def test_termination_interrupts_runs_so_that_they_can_go_on(tmp_path, backend):
+def test_terminated_runs_can_be_resumed(tmp_path, launcher):
     every = configs(tmp_path, "endless", "fine")
     before = signal.getsignal(signal.SIGTERM)
 
@@ -90,7 +90,7 @@ def test_termination_interrupts_runs_so_that_they_can_go_on(tmp_path, backend):
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(KeyboardInterrupt):
-        run_all(every, backend, jobs=1, watch=terminate)
+        run_all(every, launcher, jobs=1, watch=terminate)
     assert signal.getsignal(signal.SIGTERM) is before
     directory = RunDirectory(every[0].directory)
     assert (directory.read_status().state, directory.read_status().steps) == ("interrupted", 5)
@@ -98,39 +98,39 @@ def test_termination_interrupts_runs_so_that_they_can_go_on(tmp_path, backend):
     assert not every[1].directory.exists()
 
 
-def test_what_failed_is_started_again_and_what_is_finished_is_not(tmp_path, backend):
+def test_failed_runs_are_restarted_and_finished_ones_are_not(tmp_path, launcher):
     every = configs(tmp_path, "second-time")
-    (first,) = run_all(every, backend)
+    (first,) = run_all(every, launcher)
     assert (first.status.state, first.status.error) == ("failed", "not yet")
     seen = []
-    (second,) = run_all(every, backend, watch=seen.append)
+    (second,) = run_all(every, launcher, watch=seen.append)
     assert second.status.state == "finished"
     assert not any(look[0].status.state == "failed" for look in seen), "what an earlier session said is not shown"
-    (third,) = run_all(every, backend, retries=1)
+    (third,) = run_all(every, launcher, retries=1)
     assert third.status.state == "finished"
     assert (every[0].directory / "log.txt").read_text().count("threads") == 2
 
 
-def test_a_directory_that_is_refused_is_the_trouble_of_its_run_alone(tmp_path, backend):
+def test_a_refused_directory_fails_only_its_run(tmp_path, launcher):
     every = configs(tmp_path, "a", "b")
     every[0].directory.mkdir()
     (every[0].directory / "log.txt").symlink_to(tmp_path / "victim")
     every[1].directory.mkdir()
     RunDirectory(every[1].directory).write_status(Status(state="finished", total_steps=10))
-    runs = run_all(every, backend)
+    runs = run_all(every, launcher)
     assert [run.status.state for run in runs] == ["failed", "finished"]
     assert runs[0].status.error.startswith("cannot be started: ")
     assert "is a symbolic link" in runs[0].status.error
     assert not (tmp_path / "victim").exists()
 
 
-def test_the_real_worker_trains_and_goes_on(tmp_path, open_backend):
+def test_the_real_worker_trains_and_resumes(tmp_path, open_launcher):
     config = TrainConfig(
         task="CartPole-v1", steps=64, n_envs=2, output=tmp_path / "run", algo_params=Parameters(n_steps=32)
     )
     for steps in (64, 128):
         longer = TrainConfig.from_dict({**config.to_dict(), "steps": steps})
-        (run,) = run_all([longer], open_backend())
+        (run,) = run_all([longer], open_launcher())
         assert run.status.error is None
         assert (run.status.state, run.status.steps) == ("finished", steps)
     directory = RunDirectory(config.directory)

@@ -14,14 +14,14 @@ import ray
 from ray._private.services import get_ray_address_from_environment
 
 from revd.runs.config import TrainConfig
-from revd.suites.backends.node import NodeRun
-from revd.suites.backends.ray_attempt import RayAttempt
-from revd.suites.backends.ray_nodes import has_room, living_nodes, require_worker
+from revd.suites.launchers.node import NodeRun
+from revd.suites.launchers.ray_attempt import RayAttempt
+from revd.suites.launchers.ray_nodes import has_room, living_nodes, require_worker
 
 SECONDS_TO_ANSWER = 10.0
 
 
-class RayBackend:
+class RayLauncher:
     """Starts each run on a node that has room for it, within a `with` block.
 
     Args:
@@ -78,7 +78,7 @@ class RayBackend:
     def start(self, config: TrainConfig) -> RayAttempt:
         """Queue the run. A ValueError if it cannot be started; later errors are the attempt's `end_reason`."""
         if self._connection is None:
-            raise RuntimeError("a RayBackend starts runs while it is open: use it as a context manager")
+            raise RuntimeError("a RayLauncher starts runs while it is open: use it as a context manager")
         if config.init_from is not None and not config.init_from.is_absolute():
             raise ValueError(
                 f"init_from must be an absolute path that all nodes see, got {str(config.init_from)!r}: nodes do not "

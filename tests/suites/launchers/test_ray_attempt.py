@@ -1,4 +1,4 @@
-"""The launcher's side of the conversation, with a node that says what the test wants. Real ones: test_backends.py."""
+"""The launcher's remote calls, with a scripted node. Real nodes: test_launchers.py."""
 
 import signal
 import threading
@@ -11,12 +11,12 @@ import pytest
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
 from revd.runs.termination import interrupt_on_termination
-from revd.suites.backends.file_transfer import collect_changes
-from revd.suites.backends.node import NodeReport
+from revd.suites.launchers.file_transfer import collect_changes
+from revd.suites.launchers.node import NodeReport
 
 exceptions = pytest.importorskip("ray.exceptions", reason="Ray has no release for this version of Python")
 
-from revd.suites.backends import ray_attempt  # noqa: E402 - it imports Ray
+from revd.suites.launchers import ray_attempt  # noqa: E402 - it imports Ray
 
 RUNNING = NodeReport(running=True, end_reason="", changes=None)
 UNAVAILABLE = exceptions.ActorUnavailableError("no connection", None)
@@ -24,7 +24,7 @@ LOST = exceptions.ActorDiedError()
 
 
 class Node:
-    """Answers questions from a list; an error stands for an answer that does not come."""
+    """Replies to calls from a list; an error is raised in place of a reply."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -65,11 +65,11 @@ def meet(monkeypatch, tmp_path):
 
 
 def converse(attempt):
-    """Ask until it has ended."""
+    """Poll until it has ended."""
     for _ in range(20):
         if not attempt.running:
             return
-    raise AssertionError("it goes on")
+    raise AssertionError("the attempt has not ended")
 
 
 def until(happened):
@@ -81,16 +81,16 @@ def until(happened):
 
 
 def test_a_run_begins_and_ends(meet, tmp_path):
-    node, attempt = meet("node", None, RUNNING, NodeReport(running=False, end_reason="bye", changes=None), None)
+    node, attempt = meet("node", None, RUNNING, NodeReport(running=False, end_reason="finished", changes=None), None)
     assert attempt.queued
     converse(attempt)
     assert not attempt.queued
-    assert (attempt.lost, attempt.end_reason()) == (False, "bye")
+    assert (attempt.lost, attempt.end_reason()) == (False, "finished")
     assert node.asked == ["hostname", "start", "report", "report", "clean_up", "kill"]
     assert list((tmp_path / "run").iterdir()) == [], "the mark that the node looked for is gone"
 
 
-def test_a_question_whose_answer_is_lost_is_asked_again(meet):
+def test_a_call_whose_reply_is_lost_is_repeated(meet):
     node, attempt = meet("node", UNAVAILABLE, None, UNAVAILABLE, UNAVAILABLE, RUNNING)
     for _ in range(6):
         assert attempt.running
@@ -115,7 +115,7 @@ def test_a_node_that_cannot_load_the_code_is_a_failure(meet):
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_what_goes_wrong_on_the_node_is_said(meet, begun):
+def test_errors_on_the_node_are_reported(meet, begun):
     error = exceptions.RayTaskError("Host", "traceback", OSError("the disk is full"), ip="here")
     _, attempt = meet("node", *([None] if begun else []), error)
     converse(attempt)
@@ -163,11 +163,11 @@ def test_a_run_that_is_being_begun_is_asked_to_stop(meet, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_waits_until_files_are_put_down(meet, tmp_path, monkeypatch, number):
+def test_an_interrupt_waits_until_files_are_written(meet, tmp_path, monkeypatch, number):
     away = RunDirectory(tmp_path / "away")
     away.start(TrainConfig(task="a", steps=10), resolved={}, steps=0)
     running = NodeReport(running=True, end_reason="", changes=collect_changes(away.path, {}, ended=False))
-    over = NodeReport(running=False, end_reason="bye", changes=collect_changes(away.path, {}, ended=True))
+    over = NodeReport(running=False, end_reason="finished", changes=collect_changes(away.path, {}, ended=True))
     _, attempt = meet("node", {}, running, over, None, fetch=True)
     apply_changes = ray_attempt.apply_changes
 
@@ -182,7 +182,7 @@ def test_an_interrupt_waits_until_files_are_put_down(meet, tmp_path, monkeypatch
     assert RunDirectory(tmp_path / "run").read_status() == Status(state="running", total_steps=10)
     attempt.ask_to_stop()
     attempt.stop()
-    assert attempt.end_reason() == "bye", "the calls went on to the end"
+    assert attempt.end_reason() == "finished", "all calls were made"
 
 
 def test_a_conversation_that_broke_off_ends(meet, tmp_path, monkeypatch):
@@ -205,7 +205,7 @@ def test_a_conversation_that_broke_off_ends(meet, tmp_path, monkeypatch):
 
 @pytest.fixture
 def left_behind(tmp_path, monkeypatch):
-    """The directory of a run whose lease a machine left behind, and what says that it has been silent for long."""
+    """The directory of a run whose lease a machine left behind, and a heartbeat that has not changed for long."""
     silent = threading.Event()
     monkeypatch.setattr("revd.runs.lease._await_silence", lambda *seen: silent.wait(timeout=10))
     here = tmp_path / "run"
@@ -223,7 +223,7 @@ def test_a_directory_of_another_machine_is_waited_for_while_others_are_served(me
         return attempt.running and not attempt.queued
 
     for _ in range(3):
-        assert attempt.running, "and whoever asks is answered at once"
+        assert attempt.running, "and `running` does not wait for it"
     assert attempt.queued
     assert node.asked == ["hostname"] * 3
     silent.set()
@@ -256,7 +256,7 @@ def test_what_a_run_begins_with_is_not_kept(meet, tmp_path, monkeypatch):
     _, attempt = meet("node", {}, fetch=True)
     monkeypatch.setattr(ray_attempt.ray, "put", put)
     assert attempt.running
-    assert references[0]() is not None, "the same may have to be asked again"
+    assert references[0]() is not None, "the same call may have to be repeated"
     assert attempt.running
     assert references[0]() is None
 
@@ -278,7 +278,7 @@ def test_files_are_fetched_while_the_directory_is_kept_from_others(meet, tmp_pat
         assert here.read_status().steps == 3
 
 
-def test_a_directory_that_a_living_process_has_is_left_alone(meet, tmp_path):
+def test_the_directory_of_a_living_process_is_not_changed(meet, tmp_path):
     with RunDirectory(tmp_path / "run").locked():
         node, attempt = meet("node", fetch=True)
         converse(attempt)

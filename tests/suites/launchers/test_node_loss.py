@@ -13,10 +13,10 @@ from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.suites.scheduler import train_all
 from tests.faults.records import Findings, examine
-from tests.support.processes import family
+from tests.support.processes import process_tree
 
 ROLLOUT = 64
-#: Ray takes half a minute to believe that a node is dead, unless it is told to be quick.
+#: Ray takes half a minute to declare a node dead, unless these are shorter.
 QUICK = {
     "health_check_initial_delay_ms": 500,
     "health_check_period_ms": 500,
@@ -60,7 +60,7 @@ class NodeKiller:
     def __call__(self, runs):
         if self.lost is not None:
             return
-        victims = family(self.raylet)
+        victims = process_tree(self.raylet)
         for seed in filter(None, map(trained_by, victims)):
             (directory,) = (RunDirectory(run.config.directory) for run in runs if run.config.seed == seed)
             if directory.checkpoints.newest_steps is not None and directory.read_status().state == "running":
@@ -83,12 +83,12 @@ def cluster(make_cluster):
 
 @pytest.mark.parametrize(("fetch", "seeds"), [(False, (1, 2, 3)), (True, (1, 2))], ids=["shared", "fetched"])
 def test_a_suite_is_complete_though_a_node_dies_in_the_middle(tmp_path, cluster, fetch, seeds):
-    from revd.suites.backends.ray import RayBackend
+    from revd.suites.launchers.ray import RayLauncher
 
     every = [config(tmp_path, seed) for seed in seeds]
     killer = NodeKiller(cluster, cluster.add_node(num_cpus=1))
-    with RayBackend(fetch=fetch) as backend:
-        runs = train_all(every, jobs=len(every), watch=killer, interval=0.05, backend=backend)
+    with RayLauncher(fetch=fetch) as launcher:
+        runs = train_all(every, jobs=len(every), watch=killer, interval=0.05, launcher=launcher)
 
     assert [(run.status.state, run.status.error) for run in runs] == [("finished", None)] * len(seeds)
     seed, steps = killer.lost
@@ -97,7 +97,7 @@ def test_a_suite_is_complete_though_a_node_dies_in_the_middle(tmp_path, cluster,
         examine(each.directory, ROLLOUT, findings)
         sessions = json.loads((each.directory / "run.json").read_text()).get("resumed", [])
         assert len(sessions) == (each.seed == seed), "only the lost one was begun a second time"
-        # A changes with the next checkpoint may have been on its way when the node died.
+        # Changes with the next checkpoint may have been on its way when the node died.
         assert all(session["steps"] >= steps for session in sessions)
     assert findings.clean, findings
     assert findings.runs == len(seeds)

@@ -1,4 +1,4 @@
-"""The interface of backends, as the scheduler uses it."""
+"""The interface of launchers, as the scheduler uses it."""
 
 from typing import Protocol
 
@@ -30,7 +30,7 @@ class Attempt(Protocol):
         """Wait some time for its end, then end it, and release its resources."""
 
 
-class Backend(Protocol):
+class Launcher(Protocol):
     """Starts runs on one or more machines."""
 
     def start(self, config: TrainConfig) -> Attempt:

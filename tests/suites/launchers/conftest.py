@@ -21,7 +21,7 @@ def ray_home():
 
 @pytest.fixture(scope="module")
 def make_cluster(ray_home):
-    """A function that starts a real cluster with one node for each of so many CPUs, and connects to it."""
+    """A function that starts a real cluster with one node for each of the given numbers of CPUs, and connects to it."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -33,7 +33,7 @@ def make_cluster(ray_home):
         )
         clusters.append(cluster)
         nodes = [cluster.head_node, *(cluster.add_node(num_cpus=number) for number in cpus[1:])]
-        # As the backend does: nodes would import from the directory that one is in.
+        # As the launcher does: nodes would import from the current directory.
         with chdir("/"):
             ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
         return cluster, nodes

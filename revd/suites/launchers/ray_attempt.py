@@ -13,11 +13,11 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTa
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
 from revd.runs.lease import LeaseLostError
-from revd.suites.backends.background_lease import lease_in_background
-from revd.suites.backends.deferred_signals import defer_signals
-from revd.suites.backends.file_transfer import apply_changes, collect_changes
-from revd.suites.backends.local import SECONDS_TO_STOP, prepare_directory
-from revd.suites.backends.node import SharedPath
+from revd.suites.launchers.background_lease import lease_in_background
+from revd.suites.launchers.deferred_signals import defer_signals
+from revd.suites.launchers.file_transfer import apply_changes, collect_changes
+from revd.suites.launchers.local import SECONDS_TO_STOP, prepare_directory
+from revd.suites.launchers.node import SharedPath
 
 #: A call of one of the node's methods. If the reply is lost, the call is repeated.
 RemoteCall = Callable[[], Any]

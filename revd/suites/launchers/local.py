@@ -17,7 +17,7 @@ WORKER = (sys.executable, "-P", "-m", "revd.runs.worker")
 SECONDS_TO_STOP = 10.0
 
 
-class LocalBackend:
+class LocalLauncher:
     """Starts each run in a process of its own.
 
     Args:

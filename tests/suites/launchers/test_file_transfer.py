@@ -4,7 +4,7 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
-from revd.suites.backends.file_transfer import ChangedFiles, apply_changes, collect_changes, file_stamps
+from revd.suites.launchers.file_transfer import ChangedFiles, apply_changes, collect_changes, file_stamps
 
 NOTHING = ChangedFiles(files={}, stamps={}, is_complete=False)
 
@@ -39,7 +39,7 @@ def carry(source, target, changes=NOTHING, *, ended=False):
     return changes
 
 
-def test_while_a_run_goes_on_only_the_news_travel(source, target):
+def test_during_a_run_only_changes_are_transferred(source, target):
     first = carry(source, target)
     assert names(target) == ["config.json", "run.json", "status.json"]
     source.write_status(Status(state="running", steps=5, total_steps=10))
@@ -49,7 +49,7 @@ def test_while_a_run_goes_on_only_the_news_travel(source, target):
     assert not carry(source, target, second).files
 
 
-def test_a_checkpoint_brings_the_rows_it_stands_for_before_it(source, target):
+def test_the_rows_of_a_checkpoint_are_transferred_before_it(source, target):
     changes = carry(source, target)
     add(source, "checkpoints/steps-000000000005.safetensors", "five")
     changes = carry(source, target, changes)
@@ -87,7 +87,7 @@ def test_a_run_that_ends_while_it_is_packed_ends_with_the_next_parcel(source, ta
     monkeypatch.setattr(type(source.path), "iterdir", ending)
     source.checkpoints.path.mkdir()
     changes = carry(source, target, changes)
-    assert not target.is_finished(10), "nor will it be, if the node dies now: what it trained has not come"
+    assert not target.is_finished(10), "nor will it be if the node dies now: its checkpoint was not transferred"
     carry(source, target, changes)
     assert target.is_finished(10)
     assert names(target) == names(source)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from revd.suites.backends.interface import Backend
-from revd.suites.backends.local import LocalBackend
+from revd.suites.launchers.interface import Launcher
+from revd.suites.launchers.local import LocalLauncher
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackendConfig:
+class LauncherConfig:
     """Where runs are started."""
 
     launcher: Literal["local", "ray"] = "local"
@@ -24,16 +24,16 @@ class BackendConfig:
     fetch: bool = False
     """Ray: nodes write to their own disks, and the files are fetched. Without it, all nodes must see the output."""
 
-    def open(self) -> AbstractContextManager[Backend]:
-        """The backend, as a context manager. A ValueError names what is missing or contradictory."""
+    def open(self) -> AbstractContextManager[Launcher]:
+        """The launcher, as a context manager. A ValueError names what is missing or contradictory."""
         if self.launcher == "local":
-            if self != BackendConfig():
+            if self != LauncherConfig():
                 raise ValueError("address, cpus_per_run, gpus_per_run and fetch are for launcher 'ray'")
-            return nullcontext(LocalBackend())
+            return nullcontext(LocalLauncher())
         if find_spec("ray") is None:
             raise ValueError("launcher 'ray' needs Ray: pip install 'revd[ray]'")
-        from revd.suites.backends.ray import RayBackend
+        from revd.suites.launchers.ray import RayLauncher
 
-        return RayBackend(
+        return RayLauncher(
             address=self.address, cpus_per_run=self.cpus_per_run, gpus_per_run=self.gpus_per_run, fetch=self.fetch
         )

@@ -1,4 +1,4 @@
-"""The launcher is killed, and cannot say good-bye: its runs end with it, wherever they are."""
+"""The launcher is killed without a chance to clean up: its runs end with it, wherever they are."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
-from revd.suites.backends.local import LocalBackend
+from revd.suites.launchers.local import LocalLauncher
 from revd.suites.scheduler import train_all
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive
@@ -22,17 +22,17 @@ from tests.support.fake_worker import COMMAND
 
 config, address = TrainConfig.from_json(sys.argv[1]), sys.argv[2]
 if address:
-    from revd.suites.backends.ray import RayBackend
-    with RayBackend(address=address, worker=COMMAND) as backend:
-        train_all([config], jobs=1, watch=lambda runs: None, backend=backend)
+    from revd.suites.launchers.ray import RayLauncher
+    with RayLauncher(address=address, worker=COMMAND) as launcher:
+        train_all([config], jobs=1, watch=lambda runs: None, launcher=launcher)
 else:
-    from revd.suites.backends.local import LocalBackend
-    train_all([config], jobs=1, watch=lambda runs: None, backend=LocalBackend(COMMAND))
+    from revd.suites.launchers.local import LocalLauncher
+    train_all([config], jobs=1, watch=lambda runs: None, launcher=LocalLauncher(COMMAND))
 """
 
 
 @pytest.mark.parametrize("place", ["local", "ray"])
-def test_runs_end_with_their_launcher_and_can_go_on(tmp_path, request, place):
+def test_runs_end_with_their_launcher_and_can_be_resumed(tmp_path, request, place):
     address = "" if place == "local" else request.getfixturevalue("make_cluster")(1)[0].address
     config = TrainConfig(task="endless", steps=10, output=tmp_path / "run")
     mark = config.directory / "pid"
@@ -48,7 +48,7 @@ def test_runs_end_with_their_launcher_and_can_go_on(tmp_path, request, place):
     finally:
         driver.kill()
         driver.wait()
-    assert not (tmp_path / "executed").exists(), "nothing is imported from the directory that one is in"
+    assert not (tmp_path / "executed").exists(), "nothing is imported from the current directory"
     if place == "local":
         # Through the pipe to it. Ray may be quicker, and kills all that an actor has started.
         assert RunDirectory(config.directory).read_status().state == "interrupted"
@@ -64,12 +64,12 @@ def go_on(config, mark):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_all([config], jobs=1, watch=interrupt, interval=0.02, backend=LocalBackend(COMMAND))
+        train_all([config], jobs=1, watch=interrupt, interval=0.02, launcher=LocalLauncher(COMMAND))
     assert RunDirectory(config.directory).read_status().state == "interrupted"
 
 
 def make_trap(tmp_path):
-    """A directory whose modules tell that they were imported."""
+    """A directory whose modules leave a file when they are imported."""
     trap = tmp_path / "trap"
     (trap / "revd").mkdir(parents=True)
     (trap / "revd" / "__init__.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
