@@ -76,4 +76,14 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
             raise ValueError(f"the {method} instance was made for {name} {getattr(reward, name)}, not {value}")
 
 
-__all__ = ["RE3", "REVD", "Noise", "REWARDS", "RIDE", "IntrinsicReward", "RewardConfig", "check_parameters", "make_reward"]
+__all__ = [
+    "RE3",
+    "REVD",
+    "Noise",
+    "REWARDS",
+    "RIDE",
+    "IntrinsicReward",
+    "RewardConfig",
+    "check_parameters",
+    "make_reward",
+]

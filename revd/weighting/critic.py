@@ -33,7 +33,6 @@ class BonusCritic(nn.Module):
         seed: Seed of the weights and of the order of minibatches.
     """
 
-    seed: Tensor
     fits: Tensor
 
     def __init__(self, embedding_size: int, *, seed: int = 0) -> None:
@@ -44,9 +43,9 @@ class BonusCritic(nn.Module):
         for layer, gain in zip(self.layers, (math.sqrt(2), math.sqrt(2), 0.0), strict=True):
             nn.init.orthogonal_(layer.weight, gain=gain, generator=generator)
             nn.init.zeros_(layer.bias)
+        self.seed = seed
         self.moments = RunningMoments((embedding_size,))
         self.adam = AdamState(self.layers.parameters())
-        self.register_buffer("seed", torch.tensor(seed))
         self.register_buffer("fits", torch.zeros((), dtype=torch.int64))
 
     def observe(self, embeddings: Tensor) -> None:
@@ -76,7 +75,7 @@ class BonusCritic(nn.Module):
 
     def _minibatches(self, size: int, device: torch.device) -> Iterator[Tensor]:
         """Rows in an order that depends only on the seed and the number of fits, so that a resumed run repeats it."""
-        generator = torch.Generator().manual_seed(int(self.seed + self.fits))
+        generator = torch.Generator().manual_seed(self.seed + int(self.fits))
         for _ in range(EPOCHS):
             order = torch.randperm(size, generator=generator, device="cpu").to(device, non_blocking=True)
             yield from order.split(BATCH_SIZE)

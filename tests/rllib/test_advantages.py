@@ -206,7 +206,7 @@ def test_a_restored_connector_continues_as_the_original(name: str, params: dict[
     for batch in range(2):
         pipeline(sampled(envs, batch))
     state = pipeline.before.get_state()
-    other = Pipeline(name, **params, seed=99)
+    other = Pipeline(name, **params)
     other.before.set_state(state)
     for batch in (2, 3):
         episodes = sampled(envs, batch)
