@@ -10,6 +10,8 @@ from torch import Tensor
 
 from revd.functional.search.smallest import sorted_rows
 
+#: Numbers that are hashed at once on a CPU.
+NUMBERS_PER_CHUNK = 2**15
 #: The hash part of the keys of padded rows, which come last.
 _LAST = 2**63 - 1
 
@@ -41,7 +43,7 @@ def distinct_states(*batches: tuple[Tensor, Tensor]) -> list[Distinct]:
             first so many rows count.
     """
     for seed in itertools.count():
-        found = [_group(_words(states), lengths, seed) for states, lengths in batches]
+        found = [_group(states, lengths, seed) for states, lengths in batches]
         numbers = torch.cat([part for groups in found for part in (groups.collision, groups.is_last.sum(dim=1))]).cpu()
         parts = iter(numbers.split([size for states, _ in batches for size in (1, len(states))]))
         collisions, counts = zip(*((bool(next(parts)), next(parts)) for _ in batches), strict=True)
@@ -78,35 +80,34 @@ class _Groups(NamedTuple):
     collision: Tensor
 
 
-def _group(words: Tensor, lengths: Tensor, seed: int) -> _Groups:
-    n = words.shape[1]
-    rows = torch.arange(n, device=words.device)
-    lengths = lengths.to(words.device, non_blocking=True)[:, None]
+def _group(states: Tensor, lengths: Tensor, seed: int) -> _Groups:
+    n = states.shape[1]
+    rows = torch.arange(n, device=states.device)
+    lengths = lengths.to(states.device, non_blocking=True)[:, None]
     # The row takes the place of the hash's last bits, which are its weakest. One sort then gives both.
     bits = max(n - 1, 1).bit_length()
-    keys = _hash(words, seed).masked_fill_(rows >= lengths, _LAST)
+    keys = _hashes(states, seed).masked_fill_(rows >= lengths, _LAST)
     keys = sorted_rows(keys.bitwise_and_(-1 << bits).bitwise_or_(rows))
     order = keys & ~(-1 << bits)
     is_valid = order < lengths
     same_hash = ((keys[:, 1:] >> bits) == (keys[:, :-1] >> bits)) & is_valid[:, 1:]
-    same = same_hash & _equal_to_next(words, order) if _may_be_any(same_hash) else same_hash
+    same = same_hash & _equal_to_next(states, order, same_hash)
     edge = torch.ones_like(is_valid[:, :1])
     is_last = torch.cat([~same, edge], dim=1) & is_valid
     return _Groups(order, is_valid, torch.cat([edge, ~same], dim=1), is_last, (same_hash & ~same).any().reshape(1))
 
 
-def _may_be_any(same_hash: Tensor) -> bool:
-    """Whether there may be rows of equal hash; True on a GPU, which compares rows sooner than it answers."""
-    return same_hash.device.type != "cpu" or bool(same_hash.any())
-
-
-def _equal_to_next(words: Tensor, order: Tensor) -> Tensor:
-    """Whether each row but the last, in that order, equals the next, (b, n - 1)."""
-    b, n, _ = words.shape
-    # In one dimension, because `gather` of whole rows takes ten times as long on a CPU.
-    rows = (order + torch.arange(0, b * n, n, device=order.device)[:, None]).flatten()
-    ordered = words.flatten(0, 1).index_select(0, rows).view_as(words)
-    return (ordered[:, 1:] == ordered[:, :-1]).all(dim=-1)
+def _equal_to_next(states: Tensor, order: Tensor, candidates: Tensor) -> Tensor:
+    """Whether each row but the last, in that order, equals the next, (b, n - 1); False where it is no candidate."""
+    b, n, d = states.shape
+    rows = order + torch.arange(0, b * n, n, device=order.device)[:, None]
+    # On a GPU, comparing all takes less time than asking which are candidates.
+    chosen = candidates.flatten().nonzero()[:, 0] if states.device.type == "cpu" else ...
+    flat = states.reshape(-1, d)
+    pairs = (_words(flat.index_select(0, side.flatten()[chosen])) for side in (rows[:, :-1], rows[:, 1:]))
+    found = torch.zeros_like(candidates).flatten()
+    found[chosen] = torch.eq(*pairs).all(dim=-1)
+    return found.view_as(candidates)
 
 
 def _collect(groups: _Groups, counts: Tensor) -> Distinct:
@@ -127,14 +128,19 @@ def _collect(groups: _Groups, counts: Tensor) -> Distinct:
     return Distinct(rows, counts, index.masked_fill_(padding, 0), copies.masked_fill_(padding, 1))
 
 
-def _words(states: Tensor) -> Tensor:
-    """The bits of each number as an integer, (b, n, d); those of -0.0 are those of 0.0."""
-    return (states.contiguous() + 0.0).view(torch.int32)
+def _words(numbers: Tensor) -> Tensor:
+    """The bits of each number as an integer; those of -0.0 are those of 0.0."""
+    return (numbers + 0.0).view(torch.int32)
 
 
-def _hash(words: Tensor, seed: int) -> Tensor:
+def _hashes(states: Tensor, seed: int) -> Tensor:
     """A number for each row, (b, n): its words times random factors, summed modulo 2^64, in which no order matters."""
-    return (words.long() * _factors(words.shape[-1], seed).to(words.device, non_blocking=True)).sum(dim=-1)
+    d = states.shape[-1]
+    factors = _factors(d, seed).to(states.device, non_blocking=True)
+    # Small chunks stay in a CPU's cache, and need no new pages of memory.
+    size = max(1, NUMBERS_PER_CHUNK // d) if states.device.type == "cpu" else states.numel()
+    chunks = states.reshape(-1, d).split(size)
+    return torch.cat([_words(chunk).long().mul_(factors).sum(dim=-1) for chunk in chunks]).view(states.shape[:2])
 
 
 def _factors(count: int, seed: int) -> Tensor:

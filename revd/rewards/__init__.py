@@ -79,10 +79,10 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
 __all__ = [
     "RE3",
     "REVD",
-    "Noise",
     "REWARDS",
     "RIDE",
     "IntrinsicReward",
+    "Noise",
     "RewardConfig",
     "check_parameters",
     "make_reward",

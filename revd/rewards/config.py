@@ -118,9 +118,9 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     require(isinstance(value, str) and value in choices, name, value, " or ".join(map(repr, choices)))
 
 
-def require_number(name: str, value: object) -> None:
-    """Raise a ValueError unless the value is a finite number of at least 0."""
-    require(_is_number(value) and 0 <= value < float("inf"), name, value, "a number of at least 0")  # type: ignore[operator]
+def require_number(name: str, value: object, valid: str = "a number of at least 0") -> None:
+    """Raise a ValueError, with these words for what is valid, unless the value is a finite number of at least 0."""
+    require(_is_number(value) and 0 <= value < float("inf"), name, value, valid)  # type: ignore[operator]
 
 
 def require_fraction(name: str, value: object) -> None:

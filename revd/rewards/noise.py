@@ -28,6 +28,6 @@ class Noise(IntrinsicReward):
     uses_successors = False
 
     def bonus(self, rollout: Rollout) -> Tensor:
-        """Random numbers that depend on the seed and the number of rollouts only, so that a resumed run repeats them."""
+        """Random numbers that depend only on the seed and the number of calls, so that a resumed run repeats them."""
         generator = torch.Generator().manual_seed(self.config.seed + int(self.calls))
         return torch.rand(rollout.n_steps, rollout.n_envs, generator=generator).to(self.device)

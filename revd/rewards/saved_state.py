@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
+
+from revd.former_defaults import FORMER_DEFAULTS
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -16,12 +18,14 @@ if TYPE_CHECKING:
 
 def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str, Any]) -> None:
     """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
+    # States from before a parameter existed were saved without it.
+    saved = {**{field.name: field.default for field in fields(config)}, **FORMER_DEFAULTS, **saved}
     for name, value in asdict(config).items():
         # The state holds what was drawn from the seed.
-        if name != "seed" and saved.get(name) != value:
+        if name != "seed" and saved[name] != value:
             raise ValueError(
                 f"the saved state of {method} does not fit this reward's parameters: {name} was "
-                f"{saved.get(name)!r}, here it is {value!r}"
+                f"{saved[name]!r}, here it is {value!r}"
             )
 
 

@@ -308,7 +308,9 @@ def _check_numbers(config: TrainConfig) -> None:
         if not (math.isfinite(getattr(config, name)) and getattr(config, name) >= 0):
             raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(config, name)}")
     if config.weight != AUTO and config.strength != _DEFAULTS["strength"]:
-        raise ValueError(f"strength {config.strength} belongs to weight auto, but weight is {config.weight}")
+        raise ValueError(
+            f"strength {config.strength} belongs to weight auto, but weight is {config.weight}: leave one of them out"
+        )
     if config.sparse is not None and not 0 <= config.sparse <= 1:
         raise ValueError(f"sparse is a probability, inside [0, 1], got {config.sparse}")
     if not 0 <= config.decay <= 1:

@@ -64,6 +64,8 @@ PAPER_TRAINING: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
 
 _EMBEDDING = {"atari": 128, "bullet": 64}
 _NEIGHBORS = {"atari": 5, "bullet": 3}
+#: The equations as they are printed: every copy of a state is a neighbour, and is paid in full.
+_LITERAL = {"merge_duplicates": False}
 
 #: The tables' rows about REVD, and the appendix's paragraphs "RE3" and "RIDE".
 PAPER_REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
@@ -79,12 +81,13 @@ PAPER_REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyT
                     "k": _NEIGHBORS[family],
                     "alpha": 0.5,
                     "eps": 1e-4,
+                    **_LITERAL,
                 },
             },
             "re3": {
                 "weight": 0.05,
                 "decay": 1e-5,
-                "reward_params": {"embedding_size": _EMBEDDING[family], "k": 5, "log": False},
+                "reward_params": {"embedding_size": _EMBEDDING[family], "k": 5, "log": False, **_LITERAL},
             },
             "ride": {
                 "weight": 0.1,

@@ -13,7 +13,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from revd.rewards import IntrinsicReward, check_parameters, make_reward
 from revd.rewards.config import require_choice
 from revd.sb3.checkpoint import Checkpoint
-from revd.sb3.payment import add_to_advantages, add_to_rewards
+from revd.sb3.payment import add_to_advantages, add_to_rewards, time_out_bootstrap
 from revd.sb3.recorder import RolloutRecorder
 from revd.weighting.balance_warnings import RolloutSize
 from revd.weighting.weighting import STRENGTH, Weight, Weighting
@@ -21,6 +21,7 @@ from revd.weighting.weighting import STRENGTH, Weight, Weighting
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from revd.arrays import Array
     from revd.rewards.config import BonusNormalization
     from revd.rollout import Rollout
     from revd.weighting.schedule import DecayPer
@@ -258,22 +259,24 @@ class IntrinsicRewardCallback(BaseCallback):
         if buffer.episode_starts[0].all():
             # learn() was called again; or all episodes have just ended, and then this changes nothing.
             reward.end_episodes()
+        # Both may raise an error: before the reward's state changes.
+        bootstrap = time_out_bootstrap(model, self._recorder)
         rollout = self._recorder.rollout(model)
         bonus = reward.compute(rollout)
         # Before the reward trains its encoder, whose embeddings the automatic weight reads.
-        numbers = self._add(bonus, rollout)
+        numbers = self._add(bonus, rollout, bootstrap)
         losses = reward.update(rollout)
         self.weighting.check_duplicates(reward, RolloutSize(steps_per_env=rollout.n_steps, steps=bonus.numel()))
         self._log({**reward.metrics(), **losses, "bonus_mean": float(bonus.mean()), **numbers}, began)
 
-    def _add(self, bonus: Tensor, rollout: Rollout) -> dict[str, float]:
+    def _add(self, bonus: Tensor, rollout: Rollout, bootstrap: Array) -> dict[str, float]:
         """Add the bonus to the rollout; numbers for the log."""
         model = self.model
         assert isinstance(model, OnPolicyAlgorithm)
         assert self.reward is not None
         if self.weighting.is_automatic:
             return add_to_advantages(model, self._recorder, self.weighting, bonus, reward=self.reward, rollout=rollout)
-        return add_to_rewards(model, self._recorder, self.weighting, bonus)
+        return add_to_rewards(model, self._recorder, self.weighting, bonus, bootstrap=bootstrap)
 
     def _log(self, numbers: dict[str, float], began: float) -> None:
         now = time.perf_counter()

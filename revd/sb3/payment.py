@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from revd.rollout import is_finite
 from revd.weighting.balance_warnings import RolloutSize
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.buffers import RolloutBuffer
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
     from revd.arrays import Array
@@ -26,8 +25,28 @@ if TYPE_CHECKING:
 LARGEST_REWARD = 1e34
 
 
+def time_out_bootstrap(model: OnPolicyAlgorithm, recorder: RolloutRecorder) -> Array:
+    """SB3's bootstrap for episodes that ran out of time, gamma V(terminal), (n_steps, n_envs).
+
+    Raises:
+        ValueError: The bootstrap is not finite.
+    """
+    raw = recorder.rewards
+    # A reward that is not finite itself is reported later, with the total.
+    with np.errstate(invalid="ignore"):
+        added: Array = model.rollout_buffer.rewards - raw
+    bad = np.argwhere(np.isfinite(raw) & ~np.isfinite(added))
+    if len(bad) > 0:
+        step, env = bad[0]
+        raise ValueError(
+            f"the policy's value of the observation with which an episode ran out of time at step {step} of "
+            f"environment {env} is not finite; perhaps the observation is not finite either"
+        )
+    return added
+
+
 def add_to_rewards(
-    model: OnPolicyAlgorithm, recorder: RolloutRecorder, weighting: Weighting, bonus: Tensor
+    model: OnPolicyAlgorithm, recorder: RolloutRecorder, weighting: Weighting, bonus: Tensor, *, bootstrap: Array
 ) -> dict[str, float]:
     """Add a bonus with a fixed weight to the rewards, and compute returns and advantages again.
 
@@ -35,14 +54,13 @@ def add_to_rewards(
 
         r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t
 
-    SB3's time-out bootstrap is kept unscaled.
+    The time-out bootstrap is kept unscaled.
 
     Returns:
         Numbers for the log.
     """
     buffer = model.rollout_buffer
     raw, paid = recorder.rewards, bonus.cpu().numpy()
-    bootstrap = _bootstrap(buffer.rewards, raw)
     weights = weighting.schedule.next_weights(np.full(buffer.buffer_size, buffer.n_envs))
     last_values = _predicted_values(model)
     dones = model._last_episode_starts
@@ -52,7 +70,7 @@ def add_to_rewards(
         buffer.rewards = (weighting.extrinsic_weight * raw + bootstrap + weights * paid).astype(np.float32)
         buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
     too_large = f"weight = {weighting.schedule.weight:g} or extrinsic_weight = {weighting.extrinsic_weight:g}"
-    _check_finite(buffer, buffer.returns, raw, f"{too_large} is too large for float32", last_values)
+    _check_finite(model, "return", raw, f"{too_large} is too large for float32")
     size = RolloutSize(steps_per_env=len(paid), steps=paid.size)
     balance = weighting.check_balance(paid, weights, raw, task=recorder.original_rewards, size=size)
     numbers = {"weight": float(weights[-1, 0]), "bonus_share": balance.share}
@@ -83,7 +101,8 @@ def add_to_advantages(
     buffer, automatic = model.rollout_buffer, weighting.automatic
     assert automatic is not None
     raw = recorder.rewards
-    _check_finite(buffer, buffer.advantages, raw, "the policy's values are too large for float32")
+    # Before the state of the automatic weight changes.
+    _check_finite(model, "advantage", raw, "the policy's values are too large for float32")
     strength = weighting.schedule.next_weights(np.full(buffer.buffer_size, buffer.n_envs))
     weighed = automatic.weigh(
         bonus,
@@ -94,6 +113,8 @@ def add_to_advantages(
         valid=rollout.valid_on(bonus.device),
     )
     buffer.advantages = _like(buffer.advantages, weighed.advantages)
+    too_large = f"strength = {weighting.schedule.weight:g} or extrinsic_weight = {weighting.extrinsic_weight:g}"
+    _check_finite(model, "advantage", raw, f"{too_large} is too large for float32")
     if weighting.extrinsic_weight == 0:
         buffer.returns = buffer.values.copy() if isinstance(buffer.values, np.ndarray) else buffer.values
     dones = np.asarray(rollout.dones)
@@ -106,44 +127,25 @@ def _like(field: Array | Tensor, values: Tensor) -> Array | Tensor:
     return values.cpu().numpy().astype(np.float32) if isinstance(field, np.ndarray) else values.to(field)
 
 
-def _check_finite(
-    buffer: RolloutBuffer, learnt: Any, raw: Array, cause: str, last_values: Tensor | None = None
-) -> None:
-    """Raise a ValueError if a reward, or what is learnt from it, is NaN or infinite."""
-    values = torch.as_tensor(learnt).cpu().numpy()
+def _check_finite(model: OnPolicyAlgorithm, learnt: Literal["return", "advantage"], raw: Array, cause: str) -> None:
+    """Raise a ValueError if a reward, or the return or advantage that is learnt from it, is NaN or infinite."""
+    buffer = model.rollout_buffer
+    values = torch.as_tensor(getattr(buffer, f"{learnt}s")).cpu().numpy()
     bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(values)))
     if len(bad) == 0:
         return
     step, env = bad[0]
     largest = np.unravel_index(np.abs(raw).argmax(), raw.shape)
+    last_values = _predicted_values(model)
     if not abs(raw[largest]) < LARGEST_REWARD:
         step, env = largest
         cause = f"the task's own reward is {raw[step, env]:g}"
-    elif last_values is not None and not is_finite(last_values.cpu().numpy()):
+    elif not is_finite(last_values.cpu().numpy()):
         cause = f"the policy's values of the current observations are {last_values.flatten().tolist()}"
     raise ValueError(
-        f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
-        f"{torch.as_tensor(buffer.returns)[step, env]}: {cause}"
+        f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its {learnt} "
+        f"{values[step, env]}: {cause}"
     )
-
-
-def _bootstrap(rewards: Array, raw: Array) -> Array:
-    """SB3's bootstrap for episodes that ran out of time, gamma V(terminal), (n_steps, n_envs).
-
-    Raises:
-        ValueError: The bootstrap is not finite.
-    """
-    # A reward that is not finite itself is reported later, with the total.
-    with np.errstate(invalid="ignore"):
-        added = rewards - raw
-    bad = np.argwhere(np.isfinite(raw) & ~np.isfinite(added))
-    if len(bad) > 0:
-        step, env = bad[0]
-        raise ValueError(
-            f"the policy's value of the observation with which an episode ran out of time at step {step} of "
-            f"environment {env} is not finite; perhaps the observation is not finite either"
-        )
-    return added
 
 
 def _predicted_values(model: OnPolicyAlgorithm) -> torch.Tensor:

@@ -106,7 +106,8 @@ class AutomaticWeight(nn.Module):
     def _bonus_advantages(self, bonus: Tensor, embeddings: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         """A(bonus), and how much of the variance of the bonus still to come V has explained."""
         deviation = self.bonus.deviation
-        standardized = torch.where(deviation > 0, (bonus - self.bonus.mean) / deviation, 0.0).float()
+        # In float64: the sum over many steps would gather the rounding of a bonus that hardly varies.
+        standardized = torch.where(deviation > 0, (bonus.double() - self.bonus.mean) / deviation, 0.0).float()
         self.critic.observe(embeddings[:-1][valid])
         inputs = self.critic.scaled(embeddings)
         values = self.critic(inputs)

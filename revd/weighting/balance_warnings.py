@@ -28,6 +28,7 @@ class Remedies:
     normalize_observations: str
     normalize_bonus: str
     bonus_alone: str
+    merge_duplicates: str
     eps: str
     re3: str
 
@@ -38,6 +39,7 @@ IN_PYTHON = Remedies(
     normalize_observations="VecNormalize or normalize_observations=True",
     normalize_bonus="normalize='rms'",
     bonus_alone="extrinsic_weight=0",
+    merge_duplicates="merge_duplicates=True",
     eps="eps=0.1",
     re3="the reward 're3'",
 )
@@ -48,6 +50,7 @@ ON_COMMAND_LINE = Remedies(
     normalize_observations="--normalize observations or --reward-params normalize_observations=True",
     normalize_bonus="--normalize-bonus rms",
     bonus_alone="--extrinsic-weight 0",
+    merge_duplicates="--reward-params merge_duplicates=true",
     eps="--reward-params eps=0.1",
     re3="--reward re3",
 )
@@ -193,8 +196,9 @@ class BalanceWarnings:
         use = self.remedies
         _warn(
             f"over {MANY_DUPLICATES:.0%} of the states have had an exact copy in their segment for {self._duplicates}, "
-            f"now {share:.0%}: eps = {eps:g} determines their bonus, and standing still may pay most. Use a "
-            f"larger eps ({use.eps}) and a lower {use.weight}, or {use.re3}, which pays nothing for copies."
+            f"now {share:.0%}: eps = {eps:g} determines their bonus, and standing still may pay most. Use "
+            f"{use.merge_duplicates}, a larger eps ({use.eps}) and a lower {use.weight}, or {use.re3}, which divides "
+            "by no distance."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 HIDDEN = 64
 LEARNING_RATE = 1e-3
-EPOCHS = 4
 BATCH_SIZE = 512
 
 
@@ -39,7 +39,7 @@ class BonusCritic(nn.Module):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         sizes = (embedding_size, HIDDEN, HIDDEN, 1)
-        self.layers = nn.ModuleList(skip_init(nn.Linear, *pair) for pair in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(skip_init(nn.Linear, *pair) for pair in pairwise(sizes))
         for layer, gain in zip(self.layers, (math.sqrt(2), math.sqrt(2), 0.0), strict=True):
             nn.init.orthogonal_(layer.weight, gain=gain, generator=generator)
             nn.init.zeros_(layer.bias)
@@ -65,7 +65,10 @@ class BonusCritic(nn.Module):
 
     @torch.enable_grad()
     def fit(self, inputs: Tensor, targets: Tensor) -> None:
-        """Regress V on targets, (n,), of scaled embeddings, (n, d): some epochs of Adam."""
+        """Regress V on targets, (n,), of scaled embeddings, (n, d), by one pass of Adam.
+
+        One pass learns faster than four did: the bonus changes with every rollout (docs/balance.md).
+        """
         adam = self.adam.optimizer(self.layers.parameters(), LEARNING_RATE)
         for rows in self._minibatches(len(inputs), inputs.device):
             adam.zero_grad()
@@ -76,6 +79,5 @@ class BonusCritic(nn.Module):
     def _minibatches(self, size: int, device: torch.device) -> Iterator[Tensor]:
         """Rows in an order that depends only on the seed and the number of fits, so that a resumed run repeats it."""
         generator = torch.Generator().manual_seed(self.seed + int(self.fits))
-        for _ in range(EPOCHS):
-            order = torch.randperm(size, generator=generator, device="cpu").to(device, non_blocking=True)
-            yield from order.split(BATCH_SIZE)
+        order = torch.randperm(size, generator=generator, device="cpu").to(device, non_blocking=True)
+        yield from order.split(BATCH_SIZE)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from revd.rewards.config import require, require_number
+from revd.rewards.config import require_number
 from revd.rewards.saved_state import load_whole_state
 from revd.weighting.automatic import AutomaticWeight
 from revd.weighting.balance import Balance
@@ -52,9 +52,10 @@ class Weighting:
         extrinsic_weight: float,
         remedies: Remedies = IN_PYTHON,
     ) -> None:
-        require(not isinstance(weight, str) or weight == "auto", "weight", weight, "'auto' or a number of at least 0")
+        self.is_automatic = isinstance(weight, str) and weight == "auto"
+        if not self.is_automatic:
+            require_number("weight", weight, "'auto' or a number of at least 0")
         require_number("strength", strength)
-        self.is_automatic = weight == "auto"
         if not self.is_automatic and strength != STRENGTH:
             raise ValueError(f"strength = {strength:g} belongs to weight='auto', but weight is {weight}: leave one out")
         self.schedule = WeightSchedule(
@@ -86,7 +87,8 @@ class Weighting:
     def check_duplicates(self, reward: IntrinsicReward, size: RolloutSize) -> None:
         """Warn if many states have been exact duplicates for long, after the reward has computed a bonus."""
         eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")
-        if self.schedule.weight > 0 and eps is not None and duplicates is not None:
+        merged = getattr(reward.config, "merge_duplicates", False)
+        if self.schedule.weight > 0 and eps is not None and duplicates is not None and not merged:
             self.warnings.observe_duplicates(duplicates, eps=eps, size=size)
 
     def check_balance(

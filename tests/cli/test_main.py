@@ -154,8 +154,8 @@ def test_wrong_names_and_flags_are_reported_first(arguments, message, capsys, mo
 
 
 def test_what_means_nothing_without_a_bonus_may_be_given_as_it_is(trained):
-    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "0.1", "--batch-norm", "off"]])
-    assert (trained[0].reward, trained[0].weight) == ("none", 0.1)
+    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "auto", "--batch-norm", "off"]])
+    assert (trained[0].reward, trained[0].weight) == ("none", "auto")
 
 
 @pytest.mark.parametrize("command", ["train", "pretrain"])

@@ -33,7 +33,7 @@ def test_a_dry_run_shows_the_space_and_starts_nothing(capsys, tmp_path):
     counts = ["--trials", "7", "--seeds", "3", "--steps", "1e5"]
     cli.main([*CART_POLE, "--search", "weight=0.01:1:log", "k=3,5", *counts, "--dry-run"])
     text = capsys.readouterr().out
-    assert "│ weight    │ 0.01:1.0:log │ 0.1     │" in text
+    assert "│ weight    │ 0.01:1.0:log │ auto    │" in text
     assert "│ k         │ 3,5          │ 3       │" in text
     assert "7 trials of PPO+REVD on CartPole-v1, 21 runs of 100,000 steps in all" in text
     assert text.endswith("into runs/CartPole-v1/tune-ppo-revd\nNothing was started.\n")

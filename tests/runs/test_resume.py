@@ -131,6 +131,33 @@ def test_a_run_on_a_gpu_resumes_there_or_elsewhere(config, then, monkeypatch):
     assert torch.equal(second.generator, first.generator) == (then["device"] == "cuda")
 
 
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_a_run_from_before_duplicates_were_merged_goes_on_without(config, sessions):
+    path = config.directory / "config.json"
+    config = replace(config, steps=4 * ROLLOUT, normalize="none", eval_every=0)
+    train(replace(config, reward_params=Parameters(merge_duplicates=False)))
+    values = json.loads(path.read_text())
+    del values["reward_params"]["merge_duplicates"], values["resolved"]["reward_params"]["merge_duplicates"]
+    path.write_text(json.dumps(values))
+    for session in range(sessions):
+        train(replace(config, steps=(5 + session) * ROLLOUT))
+    values, run = json.loads(path.read_text()), json.loads((config.directory / "run.json").read_text())
+    assert values["reward_params"] == {}
+    assert values["resolved"]["reward_params"]["merge_duplicates"] is False
+    assert "--reward-params merge_duplicates=false" in run["repeat"]
+    train(replace(config, steps=7 * ROLLOUT, reward_params=Parameters(merge_duplicates=False)))
+    with pytest.raises(FileExistsError, match="already holds a run with other settings"):
+        train(replace(config, steps=8 * ROLLOUT, reward_params=Parameters(merge_duplicates=True)))
+
+
+def test_a_new_run_merges_duplicates_in_every_session(config):
+    for steps in (2 * ROLLOUT, 3 * ROLLOUT):
+        train(replace(config, steps=steps, eval_every=0))
+        values = json.loads((config.directory / "config.json").read_text())
+        assert values["resolved"]["reward_params"]["merge_duplicates"] is True
+    assert "merge_duplicates" not in json.loads((config.directory / "run.json").read_text())["repeat"]
+
+
 def test_interrupted_many_times(config):
     for rollouts in (2, 4, 4, 9, 13):
         interrupted(config, rollouts * ROLLOUT)
