@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
 from revd.rewards import REWARDS, IntrinsicReward, check_parameters, make_reward
 from revd.rewards.config import build_config, require_choice
 from revd.weighting.balance_warnings import IN_RLLIB
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class Options:
     """The arguments of `with_intrinsic_reward`, whose docstring describes them.
 
-    RLlib's checkpoints hold pickles of it, so its name and its module must not change, and a new field needs a default
-    that leaves old pickles, which do not have it, as they were.
+    RLlib's checkpoints hold pickles of it, so its name and its module must not change. A new field needs a default, for
+    the pickles that do not have it.
     """
 
     reward: str | IntrinsicReward = "revd"
@@ -40,6 +41,10 @@ class Options:
         require_choice("normalize", self.normalize, ("none", "rms"))
         own = [entry.name for entry in fields(self) if entry.name not in ("reward", "reward_params")]
         check_parameters(self.reward, self._parameters(), besides=own)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle. One of an earlier version, which has no strength, means what it meant then."""
+        self.__dict__.update(state if "strength" in state else _completed(state))
 
     @property
     def reward_class(self) -> str:
@@ -89,3 +94,15 @@ class Options:
     def _parameters(self) -> dict[str, Any]:
         params = dict(self.reward_params)
         return params if self.normalize == "none" else {**params, "normalize": self.normalize}
+
+
+def _completed(state: dict[str, Any]) -> dict[str, Any]:
+    """The pickle of an earlier version, with the defaults that parameters of rewards had then."""
+    reward = state["reward"]
+    if isinstance(reward, IntrinsicReward):
+        config = reward.config
+        former = {name: value for name, value in FORMER_DEFAULTS.items() if hasattr(config, name)}
+        reward.config = replace(config, **{**former, **vars(config)})
+        return state
+    former = FORMER_DEFAULTS if reward in FORMER_REWARDS else {}
+    return {**state, "reward_params": {**former, **state["reward_params"]}}

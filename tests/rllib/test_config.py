@@ -20,6 +20,7 @@ import revd
 from revd import REVD
 from revd.rllib import IntrinsicRewardLearner, with_intrinsic_reward
 from revd.rllib.callback import NoteOrigin, check_learner
+from revd.rllib.options import Options
 from tests.support.rllib import BOX, DISCRETE
 
 
@@ -118,7 +119,7 @@ def test_other_configs_are_refused(config: Any, error: type[Exception], message:
         ({"reward": "rvd"}, "unknown reward 'rvd'; did you mean 'revd'"),
         ({"kk": 3}, "unknown parameter of REVD 'kk'; did you mean 'k'"),
         ({"k": 0}, "k must be an integer of at least 1, got 0"),
-        ({"weight": -1}, "weight must be a number of at least 0, got -1"),
+        ({"weight": -1}, "weight must be 'auto' or a number of at least 0, got -1"),
         ({"weight": "automatic"}, "weight must be 'auto' or a number of at least 0, got 'automatic'"),
         ({"strength": -0.1}, "strength must be a number of at least 0, got -0.1"),
         ({"strength": 0.2, "weight": 0.1}, "strength = 0.2 belongs to weight='auto', but weight is 0.1"),
@@ -189,18 +190,32 @@ def test_without_ray_everything_else_works() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_options_of_earlier_versions_mean_what_they_meant() -> None:
-    options = with_intrinsic_reward(PPOConfig(), weight=0.1).learner_config_dict["intrinsic_reward"]
-    # Pickles of earlier versions hold every field but this one.
-    del options.__dict__["strength"]
-    old = pickle.loads(pickle.dumps(options))
+def repickled(options: Options, *, without: tuple[str, ...] = ()) -> Options:
+    """The options from a pickle that lacks some fields, as those of earlier versions do."""
+    for name in without:
+        del options.__dict__[name]
+    loaded: Options = pickle.loads(pickle.dumps(options))
+    return loaded
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+def test_options_of_earlier_versions_mean_what_they_meant(name: str) -> None:
+    old = repickled(Options(reward=name, weight=0.1, reward_params={"k": 4}), without=("strength",))
     weighting = old.make_weighting()
     assert not weighting.is_automatic
     assert weighting.schedule.weight == 0.1
-    assert (
-        pickle.loads(pickle.dumps(with_intrinsic_reward(PPOConfig(), strength=0.2)))
-        .learner_config_dict["intrinsic_reward"]
-        .make_weighting()
-        .schedule.weight
-        == 0.2
-    )
+    assert (old.config.k, old.config.merge_duplicates) == (4, False)
+
+
+def test_options_of_earlier_versions_with_other_rewards_load() -> None:
+    assert repickled(Options(reward="ride", weight=0.1), without=("strength",)).reward_params == {}
+    instance = REVD(BOX, DISCRETE, 2, k=4)
+    vars(instance.config).pop("merge_duplicates")
+    old = repickled(Options(reward=instance, weight=0.1), without=("strength",))
+    assert (old.config.k, old.config.merge_duplicates) == (4, False)
+
+
+def test_options_of_today_stay_in_pickles() -> None:
+    options = repickled(Options(strength=0.2))
+    assert (options.weight, options.strength, options.reward_params) == ("auto", 0.2, {})
+    assert options.config.merge_duplicates
