@@ -99,10 +99,9 @@ class Options:
 def _completed(state: dict[str, Any]) -> dict[str, Any]:
     """The pickle of an earlier version, with the defaults that parameters of rewards had then."""
     reward = state["reward"]
-    if isinstance(reward, IntrinsicReward):
-        config = reward.config
-        former = {name: value for name, value in FORMER_DEFAULTS.items() if hasattr(config, name)}
-        reward.config = replace(config, **{**former, **vars(config)})
-        return state
-    former = FORMER_DEFAULTS if reward in FORMER_REWARDS else {}
-    return {**state, "reward_params": {**former, **state["reward_params"]}}
+    if not isinstance(reward, IntrinsicReward):
+        former = FORMER_DEFAULTS if reward in FORMER_REWARDS else {}
+        return {**state, "reward_params": {**former, **state["reward_params"]}}
+    missing = {name: value for name, value in FORMER_DEFAULTS.items() if name not in vars(reward.config)}
+    reward.config = replace(reward.config, **{name: missing[name] for name in missing if hasattr(reward.config, name)})
+    return state
