@@ -14,7 +14,7 @@ from revd.rewards.segments import Segments, to_device
 
 
 def merge_duplicates(segments: Segments, *, k: int) -> Segments:
-    """Merge the exact copies of states in E, and in E~; the same segments if there are none.
+    """Merge the exact copies of states in E, and those in E~; the same segments if there are none.
 
     Args:
         segments: The segments of a batch.
@@ -23,12 +23,13 @@ def merge_duplicates(segments: Segments, *, k: int) -> Segments:
     sets = [(segments.current, segments.lengths)]
     if segments.previous_lengths.any():
         sets.append((segments.previous, segments.previous_lengths))
-    own, *previous = distinct_states(*sets)
-    for other in previous:
-        if (other.counts < segments.previous_lengths).any():
-            kept = _take_rows(segments.previous, other, rows=k)
-            segments = replace(segments, previous=kept, previous_lengths=other.counts)
-    return DistinctSegments.of(segments, own, k) if (own.counts < segments.lengths).any() else segments
+    found = distinct_states(*sets)
+    if not any((one.counts < lengths).any() for one, (_, lengths) in zip(found, sets, strict=True)):
+        return segments
+    merged = DistinctSegments.of(segments, found[0], k)
+    if len(found) == 1:
+        return merged
+    return replace(merged, previous=_take_rows(segments.previous, found[1], rows=k), previous_lengths=found[1].counts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +37,8 @@ class DistinctSegments(Segments):
     """Segments whose rows are their distinct states, in order of their last visits.
 
     So the states that no step of this rollout visited come first: these are the carried ones. The others are new, also
-    if they had been visited before.
+    if they had been visited before. Where merging leaves fewer than k neighbours, the farthest of them counts as the
+    k-th, so that small worlds are paid too.
 
     Attributes:
         visits: The segments with a row for each visit.
@@ -60,6 +62,16 @@ class DistinctSegments(Segments):
         }
         same = {entry.name: getattr(visits, entry.name) for entry in fields(Segments)}
         return cls(**{**same, **changed}, visits=visits, index=distinct.index, visits_of=distinct.copies)
+
+    def own_distances(self, k: int) -> Tensor:
+        """mu_1 … mu_k of the new distinct states."""
+        return _farthest_for_missing(super().own_distances(k), self.visits.lengths > k)
+
+    def distances(self, k: int) -> tuple[Tensor, Tensor]:
+        """mu_1 … mu_k and nu_1 … nu_k of the new distinct states."""
+        own, previous = super().distances(k)
+        enough, enough_previous = self.visits.lengths > k, self.visits.previous_lengths >= k
+        return _farthest_for_missing(own, enough), _farthest_for_missing(previous, enough_previous)
 
     @property
     def copies(self) -> Tensor:
@@ -98,6 +110,13 @@ def _take_rows(states: Tensor, distinct: Distinct, *, rows: int) -> Tensor:
     width = max(rows, int(distinct.counts.max()))
     chosen = distinct.rows[:, :width] + torch.arange(0, b * n, n, device=states.device)[:, None]
     return states.reshape(-1, d).index_select(0, chosen.flatten()).view(b, width, d)
+
+
+def _farthest_for_missing(distances: Tensor, enough: Tensor) -> Tensor:
+    """Replace missing neighbours, (b, p, k), by the farthest found, in segments that had enough visits, (b,)."""
+    farthest = torch.where(distances < torch.inf, distances, 0.0).cummax(dim=-1).values
+    some = (distances[..., :1] < torch.inf) & to_device(enough[:, None, None], distances.device)
+    return torch.where(some, farthest, distances)
 
 
 def _count_carried(visits: Segments, distinct: Distinct) -> Tensor:

@@ -31,6 +31,7 @@ class EmbeddingReward(IntrinsicReward):
             observation_space,
             embedding_size=self.config.embedding_size,
             seed=self.config.seed,
+            init=self.config.init,
             normalize=self.config.normalize_observations,
             warmup=self.config.warmup,
             trainable=self.trains_encoder,

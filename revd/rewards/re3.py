@@ -55,6 +55,7 @@ class RE3(NeighborReward):
             if states.copies is not None:
                 segments.put(copies, states.copies)
         found = mu_k < torch.inf
+        self.set_paid(found)
         distance = torch.where(found, mu_k, 0.0)
         paid = total(found)
         # Padded steps are never paid, so n_valid - paid counts valid steps only.

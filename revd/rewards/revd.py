@@ -66,6 +66,7 @@ class REVD(NeighborReward):
         """L(E) [ nu_k / (mu_k + eps) ]^(1 - alpha) for the states of every segment."""
         config = self.config
         bonus = torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
+        found = torch.zeros_like(bonus, dtype=torch.bool)
         metrics = []
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
             states = self.states_of(segments)
@@ -77,8 +78,10 @@ class REVD(NeighborReward):
             ratio = discrepancy(mu_k, nu_k, eps=config.eps, alpha=config.alpha)
             pay = states.per_step(scale[:, None] * ratio if config.scale_by_spread else ratio)
             segments.put(bonus, share_among_copies(pay, states.copies))
+            has_neighbors = states.per_step((mu_k < torch.inf) & (nu_k < torch.inf))
+            segments.put(found, has_neighbors)
             # Both factors are 0 where they are undefined, which adds nothing to their sums.
-            paid = total(states.per_step((mu_k < torch.inf) & (nu_k < torch.inf)))
+            paid = total(has_neighbors)
             metrics.append(
                 {
                     "divergence": self._divergence(states, mu_k, nu_k),
@@ -88,6 +91,7 @@ class REVD(NeighborReward):
                     "unpaid": Mean(int(segments.n_new.sum()) - paid, int(segments.n_new.sum())),
                 }
             )
+        self.set_paid(found)
         self.record(**{name: reduce(add, (part[name] for part in metrics)) for name in metrics[0]})
         return bonus
 

@@ -15,7 +15,7 @@ from revd.names import unknown_name
 from revd.runs.parameters import Parameters
 
 NormalizeTask = Literal["none", "observations", "rewards", "both"]
-NormalizeBonus = Literal["none", "rms"]
+NormalizeBonus = Literal["none", "rms", "standard"]
 DecayPer = Literal["rollout", "step"]
 Network = Literal["sb3", "paper"]
 BatchNorm = Literal["train", "eval", "off"]
@@ -66,7 +66,8 @@ class TrainConfig:
     extrinsic_weight: float = 1.0
     """Weight of the task's reward; 0 trains on the bonus alone."""
     normalize_bonus: NormalizeBonus = "none"
-    """With rms, the bonus is divided by its running standard deviation."""
+    """With rms, the bonus is divided by its running standard deviation. With standard, its running mean is subtracted
+    first, so that states less novel than usual are paid less than nothing."""
     reward_params: Parameters = field(default_factory=Parameters)
     """Parameters of the reward, such as k=5 alpha=0.3."""
     algo_params: Parameters = field(default_factory=Parameters)

@@ -142,6 +142,11 @@ class RunDirectory:
         resolved = _read_json(self.config).get("resolved")
         return "envpool" if isinstance(resolved, dict) and resolved.get("engine") == "envpool" else "gymnasium"
 
+    @property
+    def predates_automatic_weights(self) -> bool:
+        """Whether the directory holds a run from when every bonus had a fixed weight."""
+        return self.config.exists() and "strength" not in _read_json(self.config)
+
     def completed(self, config: TrainConfig) -> TrainConfig:
         """The config with the parameters of the reward that a resumed run keeps, though their defaults have changed."""
         if config.reward not in FORMER_REWARDS or not self.config.exists():

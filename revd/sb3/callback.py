@@ -11,7 +11,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from revd.rewards import IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import require_choice
+from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.payment import add_to_advantages, add_to_rewards, time_out_bootstrap
 from revd.sb3.recorder import RolloutRecorder
@@ -60,8 +60,8 @@ class IntrinsicRewardCallback(BaseCallback):
         decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
-        normalize: "rms" divides the bonus by its running standard deviation. Only with a name: pass it to `make_reward`
-            for an instance.
+        normalize: "rms" divides the bonus by its running standard deviation, "standard" subtracts its running mean
+            first. Only with a name: pass it to `make_reward` for an instance.
         verbose: SB3's verbosity.
         reward_params: Parameters of the method, such as `k` or `alpha`, only with a name; `seed` is the model's by
             default.
@@ -84,7 +84,7 @@ class IntrinsicRewardCallback(BaseCallback):
         self.weighting = Weighting(
             weight=weight, strength=strength, decay=decay, decay_per=decay_per, extrinsic_weight=extrinsic_weight
         )
-        require_choice("normalize", normalize, ("none", "rms"))
+        require_choice("normalize", normalize, BONUS_NORMALIZATIONS)
         params = reward_params if normalize == "none" else {**reward_params, "normalize": normalize}
         check_parameters(reward, params, besides=_OWN_PARAMETERS)
         self.reward = reward if isinstance(reward, IntrinsicReward) else None
@@ -212,6 +212,8 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _restore(self, reward: IntrinsicReward, checkpoint: Checkpoint) -> None:
         checkpoint.load_into(reward)
+        # A file of a fixed weight tells nothing about an automatic one, nor does an earlier training.
+        self.weighting.attach(reward, anew=not checkpoint.weighting)
         self.weighting.restore(checkpoint.weighting, checkpoint.values)
 
     def _on_training_start(self) -> None:

@@ -66,10 +66,10 @@ class Weighting:
         self.extrinsic_weight = extrinsic_weight
         self.warnings = BalanceWarnings(remedies)
 
-    def attach(self, reward: IntrinsicReward) -> None:
-        """Make the automatic weight for a reward, unless there is one; nothing for a fixed weight."""
-        if self.is_automatic and self.automatic is None:
-            self.automatic = AutomaticWeight(reward)
+    def attach(self, reward: IntrinsicReward, *, anew: bool = False) -> None:
+        """Make the automatic weight for a reward, unless there is one, or `anew`; nothing for a fixed weight."""
+        if self.is_automatic and (anew or self.automatic is None):
+            self.automatic = AutomaticWeight(reward).to(reward.device)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What `restore` needs: the tensors of an automatic weight, and counts in JSON's types."""
@@ -78,7 +78,7 @@ class Weighting:
         return tensors, {"rollouts": schedule.rollouts, "steps": schedule.steps, "warnings": self.warnings.state()}
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Restore a state of `state`, after `attach`. Without tensors, as in old files, the weight is learnt anew."""
+        """Restore a state of `state`, after `attach`. That of a fixed weight has no tensors."""
         if self.automatic is not None and tensors:
             load_whole_state(self.automatic, tensors, "the saved automatic weight does not fit this reward")
         self.schedule.rollouts, self.schedule.steps = int(values["rollouts"]), int(values["steps"])

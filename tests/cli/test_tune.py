@@ -52,6 +52,15 @@ def test_a_search_ends_with_a_table_and_the_best_command(capsys, tmp_path, launc
     assert text.splitlines()[-1] == f"The best again: {command}"
 
 
+def test_the_strength_of_an_automatic_weight_is_searched(capsys, launcher):
+    launcher.earns = lambda config, part: part + config.strength
+    cli.main([*CART_POLE, "--trials", "3", "--jobs", "4", "--search", "strength", "--output", "here"])
+    best = max(config.strength for config in launcher.started)
+    assert {config.weight for config in launcher.started} == {"auto"}
+    command = f"revd train --task CartPole-v1 --output here/best --n-envs 2 --strength {best}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"The best again: {command}"
+
+
 def test_a_search_whose_trials_tie_has_no_best(capsys, launcher):
     launcher.earns = lambda config, part: -200.0
     cli.main([*CART_POLE, "--trials", "3", "--jobs", "4"])
@@ -162,9 +171,8 @@ def test_a_dry_run_refuses_another_search(capsys, launcher):
 
 def test_presets_are_searched_around(capsys):
     pytest.importorskip("ale_py", reason="games come with an extra")
-    cli.main(
-        ["tune", "--task", "atari/space-invaders", "--preset", "paper", "--search", "k", "n_steps=64,512", "--dry-run"]
-    )
+    preset = ["--task", "atari/space-invaders", "--preset", "paper", "--n-envs", "1"]
+    cli.main(["tune", *preset, "--search", "k", "n_steps=64,512", "--dry-run"])
     text = capsys.readouterr().out
     assert "│ k         │ 1:15:log │ 5       │" in text
     assert "│ n_steps   │ 64,512   │ 256     │" in text

@@ -105,14 +105,32 @@ def test_episodes_shorter_than_k(mode: str, settings: str, n_steps: int) -> None
 
 @pytest.mark.parametrize("name", ["revd", "re3"])
 @pytest.mark.parametrize("boundary", ["rollout", "episode"])
-def test_too_few_distinct_states_are_paid_nothing_and_counted(name: str, boundary: str) -> None:
-    """A rollout of A2C may hold one state only."""
+def test_one_state_alone_is_paid_nothing_and_counted(name: str, boundary: str) -> None:
+    """A rollout of A2C may hold one state only. Leaving it is paid, since it is all there was before."""
     reward = make(name, boundary=boundary)
-    moving = make_rollout(9, Shape(n_steps=5, done_rate=0.0))
-    standing = [still(rollout, 0.1 * i) for i, rollout in enumerate(make_rollouts(0, 3, Shape(5, done_rate=1.0)))]
-    assert not pay(reward, [moving, *standing]).any()
+    moving, *others = make_rollouts(9, 3, Shape(n_steps=5, done_rate=0.0))
+    pay(reward, [moving])
+    reward.end_episodes()
+    assert not pay(reward, [still(others[0])]).any()
     assert reward.metrics()["unpaid"] == 1
-    assert pay(reward, [moving, changed(moving, observations=moving.observations + 1)]).any()  # type: ignore[operator]
+    reward.end_episodes()
+    assert pay(reward, [others[1]]).all()
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+def test_a_world_of_fewer_states_than_k_is_paid(name: str) -> None:
+    """The farthest state stands for the k-th neighbour."""
+    space = spaces.Discrete(2)
+    reward = make_reward(name, space, DISCRETE, n_envs=1, k=5, embedding_size=4)
+    for flips in (1, 2):
+        states = np.arange(8)[:, None] // flips % 2
+        rollout = changed(make_rollout(0, Shape(8, 1)), observations=states, next_observations=states)
+        bonus = reward.compute(rollout)
+    assert reward.metrics()["unpaid"] == 0
+    # Both have been in the previous rollout too, so that the farthest of them is the other.
+    distance = (reward.encoder(torch.tensor([0])) - reward.encoder(torch.tensor([1]))).norm()  # type: ignore[operator]
+    paid = distance.tanh() * (distance / (distance + 1e-4)).sqrt() if name == "revd" else distance.log1p()
+    torch.testing.assert_close(bonus, (paid / 2).expand(8, 1), rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("name", ["revd", "re3"])

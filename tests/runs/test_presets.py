@@ -74,6 +74,7 @@ def test_what_is_built_is_the_papers_table(family, algo):
             holder, name = ROWS[row]
             assert getattr(holders[holder], name) == value, row
     assert holders["reward"].merge_duplicates is False, "the equation as it is printed"
+    assert holders["reward"].init == "torch"
     training.close()
 
 
@@ -87,10 +88,16 @@ def test_atari_frames_are_stacked_and_small():
 def test_the_other_rewards_of_the_appendix(family, size):
     re3 = preset_fields("paper", family=family, algo="ppo", reward="re3")
     assert (re3["weight"], re3["decay"]) == (0.05, 1e-5)
-    assert re3["reward_params"] == {"embedding_size": size, "k": 5, "log": False, "merge_duplicates": False}
+    assert re3["reward_params"] == {
+        "embedding_size": size,
+        "k": 5,
+        "log": False,
+        "init": "torch",
+        "merge_duplicates": False,
+    }
     ride = preset_fields("paper", family=family, algo="ppo", reward="ride")
     assert (ride["weight"], ride["decay"]) == (0.1, 1e-5)
-    assert ride["reward_params"] == {"embedding_size": size, "inverse": False, "learning_rate": 3e-4}
+    assert ride["reward_params"] == {"embedding_size": size, "inverse": False, "learning_rate": 3e-4, "init": "torch"}
 
 
 def test_decisions_where_the_paper_is_silent():

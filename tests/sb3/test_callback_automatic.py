@@ -98,7 +98,7 @@ def test_advantages_are_the_tasks_and_the_bonuss(algo: str, extrinsic_weight: fl
             extrinsic_weight=extrinsic_weight,
         )
         np.testing.assert_allclose(seen.advantages, expected, rtol=1e-3, atol=1e-4)
-    assert np.abs(found.values[-1]).max() > 0.01, "the critic has learnt"
+    assert np.abs(found.values[-1]).max() > 1e-4, "the critic has learnt"
     ends = np.array([seen.dones for seen in found.seen])
     assert ends[:, :-1].any()
     assert not ends[:, -1].all()
@@ -306,10 +306,12 @@ def test_what_is_logged() -> None:
     assert callback.latest["task_speaks"] == 1
 
 
-@pytest.mark.parametrize(("reward", "speaks"), [(0.0, 0), (-1.0, 1)])
-def test_whether_the_task_speaks_is_told_by_its_own_rewards(reward: float, speaks: int) -> None:
-    """VecNormalize's scale drifts, so that a constant reward seems to vary; lengths of episodes do."""
-    env = VecNormalize(counting_envs(N_ENVS, lengths=LENGTHS, reward=lambda number: reward))
+@pytest.mark.parametrize(
+    ("reward", "lengths", "speaks"), [(0.0, LENGTHS, 0), (-1.0, LENGTHS, 1), (-1.0, ((4,), (4,)), 0)]
+)
+def test_whether_the_task_speaks_is_told_by_its_own_rewards(reward: float, lengths: Any, speaks: int) -> None:
+    """VecNormalize's scale drifts, so that a constant reward seems to vary."""
+    env = VecNormalize(counting_envs(N_ENVS, lengths=lengths, reward=lambda number: reward))
     callback = IntrinsicRewardCallback("re3", k=2)
     learnt("PPO", callback, env=env)
     assert callback.latest["task_speaks"] == speaks

@@ -25,13 +25,20 @@ def kth(distances: list[float], k: int) -> float:
 def mu(k: int, t: int, states: Points, *, merge: bool = False) -> float:
     """Distance of state t to its k-th nearest *other* state. Merged: others are not its copies, and count once."""
     if merge:
-        return nu(k, states[t], np.array([state for state in distinct(states) if not equal(state, states[t])]))
+        others = [state for state in distinct(states) if not equal(state, states[t])]
+        return nu(min(k, len(others)) if len(states) > k and others else k, states[t], np.array(others))
     return kth([distance(states[t], states[s]) for s in range(len(states)) if s != t], k)
 
 
 def nu(k: int, state: Points, previous: Points) -> float:
     """Distance of a state to the k-th nearest state of another episode."""
     return kth([distance(state, other) for other in previous], k)
+
+
+def merged_nu(k: int, state: Points, previous: Points) -> float:
+    """The same among distinct states; if enough states were few distinct ones, the farthest counts as the k-th."""
+    once = distinct(previous)
+    return nu(min(k, len(once)) if len(previous) >= k else k, state, once)
 
 
 def equal(a: Points, b: Points) -> bool:
@@ -187,7 +194,7 @@ class NaiveREVD:
             for offset, t in enumerate(paid):
                 state = states[carried + offset]
                 mu_k = mu(self.k, carried + offset, states, merge=self.merge)
-                nu_k = nu(self.k, state, distinct(previous) if self.merge else previous)
+                nu_k = merged_nu(self.k, state, previous) if self.merge else nu(self.k, state, previous)
                 if math.isfinite(mu_k) and math.isfinite(nu_k):
                     bonus[t, env] = spread * (nu_k / (mu_k + self.eps)) ** (1 - self.alpha)
                     bonus[t, env] /= math.sqrt(copies(state, states)) if self.merge else 1

@@ -22,7 +22,7 @@ from revd.tuning.parameters import make_space
 from tests.support.processes import ended, process_tree, until
 
 pytestmark = pytest.mark.timeout(180)
-TRIALS = 3
+TRIALS = 2
 
 
 def arguments(output):
@@ -46,13 +46,13 @@ def test_a_search_whose_driver_was_killed_is_resumed(tmp_path, capsys, monkeypat
     text = capsys.readouterr().out
     assert f"{TRIALS} of {TRIALS} trials ended" in text
     runs = [RunDirectory(path) for path in sorted(tmp_path.glob("trials/*/seed0"))]
-    assert [run.path.parent.name for run in runs] == ["0000", "0001", "0002"]
+    assert [run.path.parent.name for run in runs] == ["0000", "0001"]
     assert all(run.is_finished(1500) for run in runs)
     resumed = [json.loads(run.run.read_text()).get("resumed", []) for run in runs]
     assert any(session["steps"] > 0 for sessions in resumed for session in sessions), "no training started over"
     with (tmp_path / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["rank"] for row in rows] == ["1", "2", "3"]
+    assert [row["rank"] for row in rows] == ["1", "2"]
     (again,) = [line for line in text.splitlines() if line.startswith("The best again: ")]
     assert f"--reward-params k={rows[0]['k']}" in again
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from stable_baselines3 import PPO
@@ -11,12 +12,13 @@ from stable_baselines3 import PPO
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
 from revd.runs.parameters import Parameters
+from revd.runs.train import train
 from revd.suites.launchers.local import LocalLauncher
 from revd.suites.scheduler import train_all
 from tests.support.fake_worker import COMMAND
 from tests.support.processes import alive
 
-BACKENDS = ["local", "ray", "ray-fetch"]
+LAUNCHERS = ["local", "ray", "ray-fetch"]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def opened():
         yield stack
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=LAUNCHERS)
 def open_launcher(request, started):
     """A function that makes the launcher, with a worker of the test's own or the real one."""
     if request.param == "local":
@@ -124,15 +126,15 @@ def test_a_refused_directory_fails_only_its_run(tmp_path, launcher):
     assert not (tmp_path / "victim").exists()
 
 
-def test_the_real_worker_trains_and_resumes(tmp_path, open_launcher):
+def test_the_real_worker_resumes_a_training(tmp_path, open_launcher):
+    """It was begun in this process; `test_node_loss.py` and `test_a_real_demo_in_short` begin some in workers."""
     config = TrainConfig(
         task="CartPole-v1", steps=64, n_envs=2, output=tmp_path / "run", algo_params=Parameters(n_steps=32)
     )
-    for steps in (64, 128):
-        longer = TrainConfig.from_dict({**config.to_dict(), "steps": steps})
-        (run,) = run_all([longer], open_launcher())
-        assert run.status.error is None
-        assert (run.status.state, run.status.steps) == ("finished", steps)
+    train(config)
+    longer = replace(config, steps=128)
+    (run,) = run_all([longer], open_launcher())
+    assert (run.status.state, run.status.error, run.status.steps) == ("finished", None, 128)
     directory = RunDirectory(config.directory)
     assert PPO.load(directory.model, device="cpu").num_timesteps == 128
     assert directory.read_config() == longer, "also where it was trained elsewhere"
