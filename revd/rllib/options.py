@@ -6,10 +6,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
 from revd.rewards import IntrinsicReward, RewardLike, check_parameters, make_reward, recipe
 from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
 from revd.weighting.balance_warnings import IN_RLLIB
-from revd.weighting.weighting import Weighting
+from revd.weighting.weighting import STRENGTH, Weight, Weighting
 
 if TYPE_CHECKING:
     from revd.rewards import RewardConfig
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 class Options:
     """The arguments of `with_intrinsic_reward`, whose docstring describes them.
 
-    RLlib's checkpoints hold pickles of it, so its name, its module and its fields must not change.
+    RLlib's checkpoints hold pickles of it, so its name and its module must not change. A new field needs a default, for
+    the pickles that do not have it.
     """
 
     reward: RewardLike = "revd"
-    weight: float = 0.1
+    weight: Weight = "auto"
+    strength: float = STRENGTH
     decay: float = 1e-5
     decay_per: DecayPer = "rollout"
     extrinsic_weight: float = 1.0
@@ -38,6 +41,10 @@ class Options:
         require_choice("normalize", self.normalize, BONUS_NORMALIZATIONS)
         own = [entry.name for entry in fields(self) if entry.name not in ("reward", "reward_params")]
         check_parameters(self.reward, self._parameters(), besides=own)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle. One of an earlier version, which has no strength, means what it meant then."""
+        self.__dict__.update(state if "strength" in state else _completed(state))
 
     @property
     def reward_class(self) -> str:
@@ -79,6 +86,7 @@ class Options:
         """
         return Weighting(
             weight=self.weight,
+            strength=self.strength,
             decay=self.decay,
             decay_per=self.decay_per,
             extrinsic_weight=self.extrinsic_weight,
@@ -88,3 +96,14 @@ class Options:
     def _parameters(self) -> dict[str, Any]:
         params = dict(self.reward_params)
         return params if self.normalize == "none" else {**params, "normalize": self.normalize}
+
+
+def _completed(state: dict[str, Any]) -> dict[str, Any]:
+    """The pickle of an earlier version, with the defaults that parameters of rewards had then."""
+    reward = state["reward"]
+    if not isinstance(reward, IntrinsicReward):
+        former = FORMER_DEFAULTS if reward in FORMER_REWARDS else {}
+        return {**state, "reward_params": {**former, **state["reward_params"]}}
+    missing = {name: value for name, value in FORMER_DEFAULTS.items() if name not in vars(reward.config)}
+    reward.config = replace(reward.config, **{name: missing[name] for name in missing if hasattr(reward.config, name)})
+    return state

@@ -119,7 +119,10 @@ def test_other_configs_are_refused(config: Any, error: type[Exception], message:
         ({"reward": "rvd"}, "unknown reward 'rvd'; did you mean 'revd'"),
         ({"kk": 3}, "unknown parameter of REVD 'kk'; did you mean 'k'"),
         ({"k": 0}, "k must be an integer of at least 1, got 0"),
-        ({"weight": -1}, "weight must be a number of at least 0, got -1"),
+        ({"weight": -1}, "weight must be 'auto' or a number of at least 0, got -1"),
+        ({"weight": "automatic"}, "weight must be 'auto' or a number of at least 0, got 'automatic'"),
+        ({"strength": -0.1}, "strength must be a number of at least 0, got -0.1"),
+        ({"strength": 0.2, "weight": 0.1}, "strength = 0.2 belongs to weight='auto', but weight is 0.1"),
         ({"decay": 2}, r"decay must be inside \[0, 1\], got 2"),
         ({"decay_per": "batch"}, "decay_per must be 'rollout' or 'step', got 'batch'"),
         ({"extrinsic_weight": "no"}, "extrinsic_weight must be a number of at least 0, got 'no'"),
@@ -190,7 +193,7 @@ def test_without_ray_everything_else_works() -> None:
 @pytest.mark.parametrize("reward", ["revd+re3", ["revd", "re3"]])
 def test_options_of_a_mixture_are_checked_and_survive_a_pickle(reward: Any) -> None:
     options = pickle.loads(pickle.dumps(Options(reward=reward, reward_params={"revd": {"k": 2}})))
-    assert options.method == "MixedReward"
+    assert options.reward_class == "MixedReward"
     made = options.make_reward(BOX, DISCRETE, n_envs=2, seed=4)
     assert made.config.members["revd"] == {**options.config.members["revd"], "seed": 4}
     assert (made.config.members["revd"]["k"], made.config.members["re3"]["seed"]) == (2, 4)
@@ -199,6 +202,37 @@ def test_options_of_a_mixture_are_checked_and_survive_a_pickle(reward: Any) -> N
 
 
 def test_options_find_rewards_where_make_reward_does() -> None:
-    assert Options(reward="revd.rewards.ride:RIDE").method == "RIDE"
+    assert Options(reward="revd.rewards.ride:RIDE").reward_class == "RIDE"
     with pytest.raises(ValueError, match="unknown reward 'rvd'; did you mean 'revd'"):
         Options(reward="rvd")
+
+
+def repickled(options: Options, *, without: tuple[str, ...] = ()) -> Options:
+    """The options from a pickle that lacks some fields, as those of earlier versions do."""
+    for name in without:
+        del options.__dict__[name]
+    loaded: Options = pickle.loads(pickle.dumps(options))
+    return loaded
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+def test_options_of_earlier_versions_mean_what_they_meant(name: str) -> None:
+    old = repickled(Options(reward=name, weight=0.1, reward_params={"k": 4}), without=("strength",))
+    weighting = old.make_weighting()
+    assert not weighting.is_automatic
+    assert weighting.schedule.weight == 0.1
+    assert (old.config.k, old.config.merge_duplicates) == (4, False)
+
+
+def test_options_of_earlier_versions_with_other_rewards_load() -> None:
+    assert repickled(Options(reward="ride", weight=0.1), without=("strength",)).reward_params == {}
+    instance = REVD(BOX, DISCRETE, 2, k=4)
+    vars(instance.config).pop("merge_duplicates")
+    old = repickled(Options(reward=instance, weight=0.1), without=("strength",))
+    assert (old.config.k, old.config.merge_duplicates) == (4, False)
+
+
+def test_options_of_today_stay_in_pickles() -> None:
+    options = repickled(Options(strength=0.2))
+    assert (options.weight, options.strength, options.reward_params) == ("auto", 0.2, {})
+    assert options.config.merge_duplicates

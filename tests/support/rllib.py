@@ -7,6 +7,7 @@ from gymnasium import spaces
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
+from revd import Rollout
 from revd.rllib.connector import IntrinsicRewardConnector
 from revd.rllib.episodes import Origin
 from revd.rllib.options import Options
@@ -111,3 +112,21 @@ def paid(envs: list[Environment], episodes: list[SingleAgentEpisode], env: int) 
     own = [episode for episode in episodes if episode.id_.split(":")[1] == str(envs[env].runner)]
     own.sort(key=lambda episode: (int(episode.id_.split(":")[3]), episode.t_started))
     return [float(value) for episode in own for value in episode.get_rewards()]
+
+
+def logged(envs: list[Environment], start: list[int]) -> Rollout:
+    """What the environments did since, by a loop over their own logs."""
+    parts = [env.log[begin:] for env, begin in zip(envs, start, strict=True)]
+    shape = max(map(len, parts)), len(parts)
+    observations, following = np.zeros((*shape, 3), np.float32), np.zeros((*shape, 3), np.float32)
+    actions, dones = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for env, part in enumerate(parts):
+        for t, (before, action, _, after, done) in enumerate(part):
+            observations[t, env], actions[t, env], following[t, env], dones[t, env] = before, action, after, done
+    return Rollout(
+        observations=observations,
+        actions=actions,
+        next_observations=following,
+        dones=dones,
+        lengths=np.array([len(part) for part in parts]),
+    )
