@@ -71,8 +71,8 @@ class MlpUpdate:
         actions = stored.actions.flatten(0, 1)
         self._actions = actions.long().flatten() if self._discrete else actions
         optimizer = self.policy.optimizer
+        self._flat = self._flat_adam if steps > 1 and is_plain_adam(optimizer, self._parameters) else None
         with foreach_stepping(optimizer), torch.no_grad():
-            self._flat = self._flat_adam if steps > 1 and is_plain_adam(optimizer, self._parameters) else None
             if self._flat is None:
                 self._actor_critic = MlpActorCritic(self.policy)
             else:
@@ -114,6 +114,9 @@ class MlpUpdate:
         if by_log_std is not None and self._gradient_of.log_std is not None:
             self._gradient_of.log_std.copy_(by_log_std)
         self._evaluated.append(_Evaluated(steps, predictions, evaluation.spread))
+        # Once per epoch: memory does not grow with the number of epochs.
+        if sum(len(evaluated.spread) for evaluated in self._evaluated) >= self._steps.shape[1]:
+            self._summarize()
 
     def statistics(self) -> Array:
         """Return the objective's statistics, one row per minibatch.

@@ -22,21 +22,15 @@ def is_standard_mlp(policy: ActorCriticPolicy) -> bool:
 
     Overridden methods, hooks, other layers, and frozen or shared parameters are not standard.
     """
+    modules, parameters = list(policy.modules()), list(policy.parameters())
     return (
-        policy.device.type == "cpu"
-        and isinstance(policy.observation_space, spaces.Box)
+        isinstance(policy.observation_space, spaces.Box)
         and type(policy.action_dist) in (CategoricalDistribution, DiagGaussianDistribution)
-        and _has_standard_methods(policy)
         and _has_standard_layers(policy)
-        and _has_standard_parameters(policy)
-        and not _is_observed(policy)
+        and _has_standard_parameters(policy, modules, parameters)
+        and _has_standard_methods(policy, modules)
+        and not _is_observed(modules, parameters)
     )
-
-
-def _has_standard_methods(policy: ActorCriticPolicy) -> bool:
-    inherited = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _REPLACED_METHODS)
-    names = {"forward", *_REPLACED_METHODS}
-    return inherited and not any(names & vars(module).keys() for module in policy.modules())
 
 
 def _has_standard_layers(policy: ActorCriticPolicy) -> bool:
@@ -54,30 +48,32 @@ def _alternates(network: nn.Module) -> bool:
     return type(network) is nn.Sequential and kinds == [nn.Linear, nn.Tanh] * (len(kinds) // 2)
 
 
-def _has_standard_parameters(policy: ActorCriticPolicy) -> bool:
+def _has_standard_parameters(
+    policy: ActorCriticPolicy, modules: Iterable[nn.Module], parameters: Iterable[nn.Parameter]
+) -> bool:
     """Whether every parameter is trained and belongs to one layer, or to the distribution."""
-    linear = [module for module in policy.modules() if isinstance(module, nn.Linear)]
+    linear = [module for module in modules if isinstance(module, nn.Linear)]
     expected = [parameter for layer in linear for parameter in (layer.weight, layer.bias)]
     if type(policy.action_dist) is DiagGaussianDistribution:
         expected.append(policy.log_std)
-    parameters = list(policy.parameters())
-    return _identities(parameters) == _identities(expected) and all(map(_is_trained, parameters))
+    return sorted(map(id, parameters)) == sorted(map(id, expected)) and all(map(_is_trained_on_cpu, parameters))
 
 
-def _identities(tensors: Iterable[nn.Parameter]) -> list[int]:
-    return sorted(id(tensor) for tensor in tensors)
+def _is_trained_on_cpu(parameter: nn.Parameter) -> bool:
+    plain = parameter.dtype == torch.float32 and parameter.is_contiguous()
+    return parameter.requires_grad and plain and parameter.device.type == "cpu"
 
 
-def _is_trained(parameter: nn.Parameter) -> bool:
-    return parameter.requires_grad and parameter.dtype == torch.float32 and parameter.is_contiguous()
+def _has_standard_methods(policy: ActorCriticPolicy, modules: Iterable[nn.Module]) -> bool:
+    inherited = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _REPLACED_METHODS)
+    return inherited and all(vars(module).keys().isdisjoint(_REPLACED_METHODS) for module in modules)
 
 
-def _is_observed(policy: ActorCriticPolicy) -> bool:
+def _is_observed(modules: Iterable[nn.Module], parameters: Iterable[nn.Parameter]) -> bool:
     """Whether hooks or autocasting would see or change a pass through torch's modules."""
-    global_hooks = (getattr(torch_modules, f"_global{name}") for name in _HOOKS)
     return (
-        any(getattr(module, name) for module in policy.modules() for name in _HOOKS)
-        or any(global_hooks)
-        or any(each._backward_hooks or each._post_accumulate_grad_hooks for each in policy.parameters())
+        any(vars(module)[name] for module in modules for name in _HOOKS)
+        or any(getattr(torch_modules, f"_global{name}") for name in _HOOKS)
+        or any(each._backward_hooks or each._post_accumulate_grad_hooks for each in parameters)
         or torch.is_autocast_enabled("cpu")
     )
