@@ -99,7 +99,9 @@ class SingleFilePPO:
         n_features = int(np.prod(self.envs.single_observation_space.shape))
         space = self.envs.single_action_space
         self._agent = Agent(n_features, space)
-        self._optimizer = torch.optim.Adam(self._agent.parameters(), lr=2.5e-4 if self._agent.discrete else 3e-4, eps=1e-5)
+        self._optimizer = torch.optim.Adam(
+            self._agent.parameters(), lr=2.5e-4 if self._agent.discrete else 3e-4, eps=1e-5
+        )
         self._observations = torch.zeros((*self._shape, n_features))
         self._actions = torch.zeros((*self._shape, *space.shape))
         self._log_probs, self._rewards, self._dones, self._values = (torch.zeros(self._shape) for _ in range(4))
@@ -143,7 +145,13 @@ class SingleFilePPO:
         return advantages
 
     def _step(
-        self, observations: Tensor, actions: Tensor, log_probs: Tensor, values: Tensor, advantages: Tensor, returns: Tensor
+        self,
+        observations: Tensor,
+        actions: Tensor,
+        log_probs: Tensor,
+        values: Tensor,
+        advantages: Tensor,
+        returns: Tensor,
     ) -> float:
         """Train on a minibatch; return the share of clipped ratios, which CleanRL reads after each."""
         _, new_log_probs, entropies, new_values = self._agent(observations, actions)

@@ -23,7 +23,8 @@ class FlatTensors:
 
     def __init__(self, shapes: Sequence[torch.Size]) -> None:
         sizes = [-(-shape.numel() // _ALIGNMENT) * _ALIGNMENT for shape in shapes]
-        self.buffer = torch.zeros(sum(sizes))
+        # Whatever device torch creates tensors on by default.
+        self.buffer = torch.zeros(sum(sizes), device="cpu")
         parts = self.buffer.split(sizes)
         self.views = [part[: shape.numel()].view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -99,7 +100,10 @@ class FlatAdam:
         for parameter in self._trained:
             if parameter not in optimizer.state:
                 names = ("exp_avg", "exp_avg_sq")
-                optimizer.state[parameter] = {"step": torch.zeros(()), **{n: torch.zeros_like(parameter) for n in names}}
+                optimizer.state[parameter] = {
+                    "step": torch.zeros((), device="cpu"),
+                    **{n: torch.zeros_like(parameter) for n in names},
+                }
         states = [optimizer.state[parameter] for parameter in self._trained]
         for state in states:
             state["step"].fill_(self._steps)

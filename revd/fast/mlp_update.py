@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -60,7 +59,8 @@ class MlpUpdate:
         self, objective: Objective, coefficients: Mapping[str, float], *, max_grad_norm: float, steps: int
     ) -> Iterator[None]:
         """Prepare for at most `steps` minibatches of the rollout in the buffer."""
-        self._loss = make_loss(objective, torch.tensor([coefficients[name] for name in objective.coefficients]))
+        numbers = [coefficients[name] for name in objective.coefficients]
+        self._loss = make_loss(objective, torch.tensor(numbers, device="cpu"))
         self._has_entropy = bool(self._loss.ent_coef)
         self._max_grad_norm = max_grad_norm
         self._evaluated, self._statistics = [], []

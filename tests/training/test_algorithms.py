@@ -30,7 +30,13 @@ FIRST = spaces.Box(0, 255, (3, 40, 60), np.uint8)
 
 @pytest.mark.parametrize(
     ("algo", "expected"),
-    [("ppo", FastPPO), ("a2c", FastA2C), ("trpo", TRPO), ("recurrent-ppo", RecurrentPPO), ("maskable-ppo", MaskablePPO)],
+    [
+        ("ppo", FastPPO),
+        ("a2c", FastA2C),
+        ("trpo", TRPO),
+        ("recurrent-ppo", RecurrentPPO),
+        ("maskable-ppo", MaskablePPO),
+    ],
 )
 def test_every_name_builds_its_class(algo, expected):
     model = make_algorithm(algo, make_vec_env("CartPole-v1", n_envs=2), seed=3)
