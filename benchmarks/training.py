@@ -5,8 +5,10 @@
 SB3's algorithm without and with the bonus, and ours with the bonus, train on the same task with the same settings:
 those of the paper, where it has some. They take turns, rollout by rollout, each in its own environments: SB3's in those
 that the task's package registers in Gymnasium, the last row in what `revd train` uses (EnvPool for classic/… and
-minigrid/…, robots with few calls for bullet/…). `--engine gymnasium` gives the last row Gymnasium's, too. The first
-rollouts, in which CUDA graphs are captured, do not count. Steps are those of all environments together. The time of a
+minigrid/…, robots with few calls for bullet/…). `--engine gymnasium` gives the last row Gymnasium's, too. `--cleanrl`
+adds PPO as CleanRL's users run it (`single_file_ppo.py`), without a bonus, for vectors. The first rollouts, in which
+CUDA graphs are captured, do not count. `--clock cpu` measures the seconds of the processor, for one thread on a machine
+that is busy with other work. Steps are those of all environments together. The time of a
 rollout is split into `environment` (stepping and waiting), `bonus` (the exploration reward), `update` (train()), and
 `acting` (the rest: the policy, copies, the buffer, GAE).
 """
@@ -21,6 +23,7 @@ from typing import Any
 
 import torch
 from measure import machine, markdown_table
+from single_file_ppo import SingleFilePPO
 from stable_baselines3 import A2C, PPO
 
 from revd.envs.tasks import find_task
@@ -37,6 +40,7 @@ PPO_SETTINGS: dict[str, dict[str, Any]] = {
     "minigrid": {"n_steps": 128, "batch_size": 512, "n_epochs": 4, "ent_coef": 0.01},
 }
 WARM_UP_ROLLOUTS = 3
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def main() -> None:
@@ -50,6 +54,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="emulator threads for Atari; torch has one")
     parser.add_argument("--rollouts", type=int, default=5, help="measured rollouts of each")
     parser.add_argument("--tf32", action="store_true", help="for ours")
+    parser.add_argument("--cleanrl", action="store_true", help="add CleanRL's PPO")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what is measured")
     parser.add_argument(
         "--ours-first", action="store_true", help="create ours before SB3's, and let it begin each turn"
     )
@@ -59,11 +65,13 @@ def main() -> None:
     theirs, ours = ALGORITHM_PAIRS[arguments.algo]
     tf32 = {"tf32": True} if arguments.tf32 else {}
     bonus = "" if arguments.reward == "none" else f"+{arguments.reward.upper()}"
-    plans: dict[str, Callable[[], Training]] = {
+    plans: dict[str, Callable[[], Rollouts]] = {
         theirs.__name__: lambda: Training(theirs, arguments, "none", packaged=True)
     }
     if bonus:
         plans[theirs.__name__ + bonus] = lambda: Training(theirs, arguments, arguments.reward, packaged=True)
+    if arguments.cleanrl:
+        plans["CleanRL's PPO"] = lambda: CleanRL(arguments)
     plans[ours.__name__ + bonus] = lambda: Training(ours, arguments, arguments.reward, **tf32)
     names = list(reversed(plans)) if arguments.ours_first else list(plans)
     cases = {name: plans[name]() for name in names}
@@ -86,49 +94,33 @@ def packaged_task(name: str) -> str:
     return name if task.entry_point is None else f"{task.module}:{task.gymnasium_id}"
 
 
-class Training:
-    """A model that learns one rollout at a time, and measures the time of each phase."""
+def training_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The algorithm's settings: the paper's, where it has some."""
+    family = find_task(arguments.task).family
+    own = PPO_SETTINGS.get(family, {}) if arguments.algo == "ppo" else {}
+    return dict(PAPER_ALGORITHMS.get((family, arguments.algo), {"n_steps": 256, **own}))
 
-    def __init__(
-        self, kind: Any, arguments: argparse.Namespace, reward: str, *, packaged: bool = False, **options: Any
-    ) -> None:
-        family = find_task(arguments.task).family
-        normalize = PAPER_TRAINING[family]["normalize"] if family in PAPER_TRAINING else "none"
-        env = make_vec_env(
-            packaged_task(arguments.task) if packaged else arguments.task,
-            n_envs=arguments.n_envs,
-            seed=0,
-            normalize=normalize,
-            threads=arguments.threads,
-            engine="gymnasium" if packaged else arguments.engine,
-        )
-        name, parameters = paper_policy(env.observation_space)
-        own = PPO_SETTINGS.get(family, {}) if arguments.algo == "ppo" else {}
-        settings = PAPER_ALGORITHMS.get((family, arguments.algo), {"n_steps": 256, **own})
+
+class Rollouts:
+    """Something that learns one rollout at a time, and the time of each phase."""
+
+    def __init__(self, arguments: argparse.Namespace, steps: int) -> None:
         self._device = torch.device(arguments.device)
-        self._model = kind(
-            policy_class(name), env, policy_kwargs=parameters, seed=0, device=self._device, **settings, **options
-        )
-        self._callback = None
-        if reward != "none":
-            preset = PAPER_REWARDS.get((family, reward), {})
-            self._callback = IntrinsicRewardCallback(
-                reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
-            )
-            self._time(self._callback, "_on_rollout_end", "bonus")
-        for method in ("step", "receive", "step_results"):
-            if hasattr(env, method):
-                self._time(env, method, "environment", waits=False)
-        self._time(self._model, "train", "update")
+        self._clock = CLOCKS[arguments.clock]
+        self._steps = steps
         self._spent = dict.fromkeys(PHASES, 0.0)
         self._rollouts: list[dict[str, float]] = []
 
-    def rollout(self, *, counts: bool) -> None:
+    def learn(self) -> None:
         """Collect a rollout and learn from it."""
+        raise NotImplementedError
+
+    def rollout(self, *, counts: bool) -> None:
+        """Learn from one rollout and measure it."""
         self._spent = dict.fromkeys(PHASES, 0.0)
-        began = time.perf_counter()
-        self._model.learn(self._steps, callback=self._callback, reset_num_timesteps=False)
-        self._spent["acting"] = time.perf_counter() - began - sum(self._spent.values())
+        began = self._clock()
+        self.learn()
+        self._spent["acting"] = self._clock() - began - sum(self._spent.values())
         if counts:
             self._rollouts.append(self._spent)
 
@@ -141,23 +133,70 @@ class Training:
         """Median milliseconds of each phase."""
         return [f"{1e3 * median(spent[phase] for spent in self._rollouts):.0f}" for phase in PHASES]
 
-    @property
-    def _steps(self) -> int:
-        return int(self._model.n_steps * self._model.n_envs)
-
-    def _time(self, owner: Any, method: str, phase: str, *, waits: bool = True) -> None:
+    def time(self, owner: Any, method: str, phase: str, *, waits: bool = True) -> None:
         """Measure the time of a method; with `waits`, until the GPU has finished its work."""
         call: Callable[..., Any] = getattr(owner, method)
 
         def timed(*arguments: Any, **keywords: Any) -> Any:
-            began = time.perf_counter()
+            began = self._clock()
             result = call(*arguments, **keywords)
             if waits and self._device.type == "cuda":
                 torch.cuda.synchronize()
-            self._spent[phase] += time.perf_counter() - began
+            self._spent[phase] += self._clock() - began
             return result
 
         setattr(owner, method, timed)
+
+
+class Training(Rollouts):
+    """A model of SB3 or of ours."""
+
+    def __init__(
+        self, kind: Any, arguments: argparse.Namespace, reward: str, *, packaged: bool = False, **options: Any
+    ) -> None:
+        family = find_task(arguments.task).family
+        env = make_vec_env(
+            packaged_task(arguments.task) if packaged else arguments.task,
+            n_envs=arguments.n_envs,
+            seed=0,
+            normalize=PAPER_TRAINING[family]["normalize"] if family in PAPER_TRAINING else "none",
+            threads=arguments.threads,
+            engine="gymnasium" if packaged else arguments.engine,
+        )
+        name, parameters = paper_policy(env.observation_space)
+        settings = {**training_settings(arguments), **options, "device": arguments.device}
+        self._model = kind(policy_class(name), env, policy_kwargs=parameters, seed=0, **settings)
+        super().__init__(arguments, self._model.n_steps * self._model.n_envs)
+        self._callback = None
+        if reward != "none":
+            preset = PAPER_REWARDS.get((family, reward), {})
+            self._callback = IntrinsicRewardCallback(
+                reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
+            )
+            self.time(self._callback, "_on_rollout_end", "bonus")
+        for method in ("step", "receive", "step_results"):
+            if hasattr(env, method):
+                self.time(env, method, "environment", waits=False)
+        self.time(self._model, "train", "update")
+
+    def learn(self) -> None:
+        self._model.learn(self._steps, callback=self._callback, reset_num_timesteps=False)
+
+
+class CleanRL(Rollouts):
+    """CleanRL's PPO with the sizes of the other rows."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        settings = training_settings(arguments)
+        sizes = {name: settings[name] for name in ("n_steps", "batch_size", "n_epochs")}
+        super().__init__(arguments, settings["n_steps"] * arguments.n_envs)
+        self._ppo = SingleFilePPO(find_task(arguments.task), n_envs=arguments.n_envs, **sizes)
+        self.time(self._ppo.envs, "step", "environment")
+        self.time(self._ppo, "update", "update")
+
+    def learn(self) -> None:
+        self._ppo.collect()
+        self._ppo.update()
 
 
 if __name__ == "__main__":

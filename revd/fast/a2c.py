@@ -18,6 +18,7 @@ class FastA2C(FastOnPolicy, A2C):
             return
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
+        self._choose_update()
         objective = A2CObjective(self.normalize_advantage)
         coefficients = {"ent_coef": self.ent_coef, "vf_coef": self.vf_coef}
         with (

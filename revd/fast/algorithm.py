@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -20,9 +20,12 @@ from revd.fast.actor_critic import make_actor_critic
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.cuda_graphs import CudaGraphRecorder, GraphRecorder
 from revd.fast.env_groups import GroupedVecEnv, as_grouped
+from revd.fast.mlp_step import acting_with_mlp
+from revd.fast.mlp_update import MlpUpdate
 from revd.fast.optimizers import is_capturable
 from revd.fast.overlapped_rollouts import OverlappedRollouts
 from revd.fast.policy_step import PolicyStep
+from revd.fast.standard_mlp import is_standard_mlp
 from revd.fast.update import PolicyUpdate
 
 
@@ -96,8 +99,23 @@ class FastOnPolicy(OnPolicyAlgorithm):
         """Build the forward pass and the update for the current policy object."""
         actor_critic = make_actor_critic(self.policy)
         self._policy_step = PolicyStep(self.policy, actor_critic, self._buffer, self._recorder)
-        self._update = PolicyUpdate(self.policy, actor_critic, self._buffer, self._recorder)
+        self._graphed_update = PolicyUpdate(self.policy, actor_critic, self._buffer, self._recorder)
+        self._mlp_update: MlpUpdate | None = None
+        self._update: PolicyUpdate | MlpUpdate = self._graphed_update
         self._overlapped: OverlappedRollouts | None = None
+
+    def _choose_update(self, *, keeps_gradients: bool = False) -> None:
+        """Choose the implementation of the next update: hooks or frozen parameters may have come since the last one.
+
+        Args:
+            keeps_gradients: Whether the update looks at gradients before it applies them.
+        """
+        if keeps_gradients or self._recorder is not None or not is_standard_mlp(self.policy):
+            self._update = self._graphed_update
+            return
+        if self._mlp_update is None:
+            self._mlp_update = MlpUpdate(self.policy, self._buffer)
+        self._update = self._mlp_update
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -111,10 +129,14 @@ class FastOnPolicy(OnPolicyAlgorithm):
         if grouped is not None:
             with self._precision():
                 return self._overlapped_rollouts(grouped).collect(callback, n_rollout_steps)
-        # Without graphs and images, SB3's own loop is as fast.
-        plain = self._recorder is None and not self._convolutional
-        with self._precision(), nullcontext() if plain else self._policy_step.replacing_forward():
+        with self._precision(), self._replacing_forward():
             return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+
+    def _replacing_forward(self) -> AbstractContextManager[None]:
+        """Return a context in which SB3's loop calls a faster `forward` of the policy, if there is one."""
+        if self._recorder is not None or self._convolutional:
+            return self._policy_step.replacing_forward()
+        return acting_with_mlp(self.policy) if is_standard_mlp(self.policy) else nullcontext()
 
     def _as_grouped(self, env: VecEnv) -> GroupedVecEnv | None:
         """Return the environment if it is to be stepped group by group."""
@@ -143,6 +165,8 @@ class FastOnPolicy(OnPolicyAlgorithm):
             "_recorder",
             "_policy_step",
             "_update",
+            "_graphed_update",
+            "_mlp_update",
             "_overlapped",
         ]
 

@@ -9,6 +9,7 @@ from stable_baselines3 import PPO
 
 from revd.fast.algorithm import FastOnPolicy
 from revd.fast.losses import PPOObjective
+from revd.fast.update import PolicyUpdate
 
 _APPROX_KL = PPOObjective.statistics.index("approx_kl")
 
@@ -23,6 +24,7 @@ class FastPPO(FastOnPolicy, PPO):
             return
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
+        self._choose_update(keeps_gradients=self.target_kl is not None)
         coefficients = self._coefficients()
         objective = PPOObjective(self.normalize_advantage, clip_values=self.clip_range_vf is not None)
         n_minibatches = math.ceil(self.n_steps * self.n_envs / self.batch_size)
@@ -51,6 +53,7 @@ class FastPPO(FastOnPolicy, PPO):
             if self.target_kl is None:
                 self._update.step(rows)
                 continue
+            assert isinstance(self._update, PolicyUpdate)
             approx_kl = float(self._update.gradients(rows)[_APPROX_KL])
             if approx_kl > 1.5 * self.target_kl:
                 if self.verbose >= 1:

@@ -79,8 +79,8 @@ class TrainConfig:
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, … With auto, only networks for images use a GPU."""
     trainer: Trainer = "auto"
-    """Implementation of ppo and a2c: sb3 for Stable-Baselines3's, fast for ours, which learns the same and is faster
-    on a GPU. With auto, ours on a GPU and SB3's on a CPU."""
+    """Implementation of ppo and a2c: sb3 for Stable-Baselines3's, fast for ours, which learns the same in less time.
+    With auto, ours for ppo and a2c."""
     checkpoint_every: int = 50_000
     """Steps between two checkpoints. The same command resumes from the last one."""
     eval_every: int = 0

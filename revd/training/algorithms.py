@@ -26,7 +26,7 @@ ALGORITHMS: Mapping[str, tuple[str, str]] = {
 }
 #: Off-policy algorithms of SB3, sb3-contrib and SBX, recognised for a clear error.
 OFF_POLICY = frozenset({"crossq", "ddpg", "dqn", "droq", "her", "qrdqn", "redq", "sac", "simba", "td3", "tqc"})
-#: Our faster implementations for a GPU.
+#: Our faster implementations, which learn the same.
 FAST: Mapping[str, tuple[str, str]] = {"ppo": ("revd.fast", "FastPPO"), "a2c": ("revd.fast", "FastA2C")}
 Trainer = Literal["auto", "fast", "sb3"]
 
@@ -105,7 +105,7 @@ def make_algorithm(
         env: The environments.
         seed: Seed of the algorithm.
         device: "auto" puts only convolutional policies on a GPU: small networks are faster on a CPU.
-        trainer: "auto" uses our fast PPO and A2C on a GPU, "fast" on a CPU too, "sb3" never.
+        trainer: "auto" uses our fast PPO and A2C, "fast" fails for other algorithms, "sb3" uses the originals.
         parameters: Hyperparameters of the constructor. The observation space determines the policy unless they do.
     """
     arguments = algorithm_parameters(algo, env.observation_space, parameters or {})
@@ -113,7 +113,7 @@ def make_algorithm(
         device = "cpu"
     arguments["policy"] = policy_class(arguments["policy"])
     _check_device(device)
-    fast = trainer == "fast" or (trainer == "auto" and algo in FAST and is_gpu(device))
+    fast = trainer == "fast" or (trainer == "auto" and algo in FAST)
     try:
         return algorithm_class(algo, fast=fast)(env=env, seed=seed, device=device, **arguments)
     except (AssertionError, TypeError, NotImplementedError) as error:

@@ -184,7 +184,7 @@ def test_tf32_is_set_only_while_training(tf32: bool | None) -> None:
 
     seen = []
     before = settings()
-    model = build(FastPPO, noise(), tf32=tf32, **small(PPO))
+    model = build(FastPPO, noise(FRAMES), tf32=tf32, **small(PPO))
     model._update._graphed_step._function = lambda rows: seen.append(settings())  # type: ignore[assignment]
     model._update.statistics = lambda: np.zeros((1, 6))  # type: ignore[method-assign]
     model.learn(48, callback=lambda *_: seen.append(settings()) or True)

@@ -30,7 +30,13 @@ FIRST = spaces.Box(0, 255, (3, 40, 60), np.uint8)
 
 @pytest.mark.parametrize(
     ("algo", "expected"),
-    [("ppo", PPO), ("a2c", A2C), ("trpo", TRPO), ("recurrent-ppo", RecurrentPPO), ("maskable-ppo", MaskablePPO)],
+    [
+        ("ppo", FastPPO),
+        ("a2c", FastA2C),
+        ("trpo", TRPO),
+        ("recurrent-ppo", RecurrentPPO),
+        ("maskable-ppo", MaskablePPO),
+    ],
 )
 def test_every_name_builds_its_class(algo, expected):
     model = make_algorithm(algo, make_vec_env("CartPole-v1", n_envs=2), seed=3)
@@ -43,10 +49,10 @@ def test_every_name_builds_its_class(algo, expected):
 @pytest.mark.parametrize(
     ("algo", "trainer", "expected"),
     [
-        ("ppo", "auto", PPO),
+        ("ppo", "auto", FastPPO),
         ("ppo", "sb3", PPO),
         ("ppo", "fast", FastPPO),
-        ("a2c", "auto", A2C),
+        ("a2c", "auto", FastA2C),
         ("a2c", "sb3", A2C),
         ("a2c", "fast", FastA2C),
         ("trpo", "auto", TRPO),
@@ -61,13 +67,13 @@ def test_the_trainer_decides_whose_algorithm_it_is(algo, trainer, expected):
     [
         ("ppo", "auto", "auto", "CnnPolicy", True),
         ("ppo", "sb3", "auto", "CnnPolicy", False),
-        ("ppo", "auto", "auto", "MlpPolicy", False),
+        ("ppo", "auto", "auto", "MlpPolicy", True),
         ("a2c", "auto", "cuda", "MlpPolicy", True),
-        ("ppo", "auto", "cpu", "CnnPolicy", False),
+        ("ppo", "auto", "cpu", "CnnPolicy", True),
         ("trpo", "auto", "auto", "CnnPolicy", False),
     ],
 )
-def test_auto_is_fast_where_the_policy_is_on_a_gpu(algo, trainer, device, policy, fast, monkeypatch):
+def test_auto_is_fast_on_every_device(algo, trainer, device, policy, fast, monkeypatch):
     """Looked at from outside, for here may be no GPU to build it on."""
     chosen = {}
 

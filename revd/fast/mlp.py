@@ -1,0 +1,116 @@
+"""SB3's actor-critic of two multilayer perceptrons as plain matrix products, for a CPU.
+
+With 64 units per layer, most of the time of a pass is not arithmetic: it is Python around small operations, objects of
+distributions, and autograd's graph. Here a pass is one call per operation, in the order of SB3 and autograd, so that
+every number equals theirs to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import is_image_space
+from torch import Tensor, nn
+
+from revd.fast.mlp_distributions import Categorical, Gaussian
+
+
+class Layer(NamedTuple):
+    """A linear layer: weight (n_outputs, n_inputs) and bias (n_outputs,), or the gradients of both."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+class Weights(NamedTuple):
+    """All parameters of an actor-critic, or their gradients.
+
+    Attributes:
+        actor: Linear layers from features to logits or means, with Tanh between any two.
+        critic: The same from features to values.
+        log_std: Logarithms of the standard deviations of continuous actions, (n_dims,); None for Discrete ones.
+    """
+
+    actor: Sequence[Layer]
+    critic: Sequence[Layer]
+    log_std: Tensor | None
+
+
+def weights_of(policy: ActorCriticPolicy, tensors: Mapping[nn.Parameter, Tensor]) -> Weights:
+    """Arrange tensors, one for each parameter of a policy that `is_standard_mlp`."""
+
+    def layers(hidden: nn.Module, last: nn.Module) -> list[Layer]:
+        linear = [module for module in (*hidden.children(), last) if isinstance(module, nn.Linear)]
+        return [Layer(tensors[module.weight], tensors[module.bias]) for module in linear]
+
+    extractor, log_std = policy.mlp_extractor, getattr(policy, "log_std", None)
+    return Weights(
+        layers(extractor.policy_net, policy.action_net),
+        layers(extractor.value_net, policy.value_net),
+        None if log_std is None else tensors[log_std],
+    )
+
+
+class MlpActorCritic:
+    """What SB3's policy computes for a minibatch or a step, with given weights.
+
+    Args:
+        policy: `is_standard_mlp`.
+        tensors: To be used in place of its parameters; None for the parameters themselves.
+    """
+
+    def __init__(self, policy: ActorCriticPolicy, tensors: Mapping[nn.Parameter, Tensor] | None = None) -> None:
+        if tensors is None:
+            tensors = {parameter: parameter.detach() for parameter in policy.parameters()}
+        self.weights = weights_of(policy, tensors)
+        log_std = self.weights.log_std
+        self.distribution = Categorical() if log_std is None else Gaussian(log_std)
+        self._action_shape = policy.action_space.shape or ()
+        self._scales = policy.normalize_images and is_image_space(policy.observation_space)
+
+    def features(self, observations: Tensor) -> Tensor:
+        """Return observations (n, …) as the networks read them, (n, n_features); bytes of images in [0, 1]."""
+        numbers = observations.float()
+        return (numbers / 255.0 if self._scales else numbers).flatten(1)
+
+    def act(self, observations: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Sample actions; return them, values (n, 1) and log-probabilities (n,), like SB3's `forward`.
+
+        Returns None, with no random number drawn, if the policy's output is not a number: SB3 has an error for that.
+        """
+        features = self.features(observations)
+        outputs = run(self.weights.actor, features)[-1]
+        if torch.isnan(outputs.sum()):
+            return None
+        values = run(self.weights.critic, features)[-1]
+        actions, log_prob = self.distribution.sample(outputs)
+        return actions.reshape(-1, *self._action_shape), values, log_prob
+
+
+def run(layers: Sequence[Layer], features: Tensor) -> list[Tensor]:
+    """Return the input of each layer, and the output of the last."""
+    passed = [features]
+    for weight, bias in layers[:-1]:
+        passed.append(torch.addmm(bias, passed[-1], weight.t()).tanh_())
+    weight, bias = layers[-1]
+    return [*passed, torch.addmm(bias, passed[-1], weight.t())]
+
+
+def run_back(layers: Sequence[Layer], gradients: Sequence[Layer], passed: Sequence[Tensor], gradient: Tensor) -> None:
+    """Write the gradients of all layers.
+
+    Args:
+        layers: The network.
+        gradients: Where they are written.
+        passed: What `run` returned.
+        gradient: Of the network's output.
+    """
+    for index in reversed(range(len(layers))):
+        torch.mm(gradient.t(), passed[index], out=gradients[index].weight)
+        torch.sum(gradient, 0, out=gradients[index].bias)
+        if index:
+            gradient = torch.mm(gradient, layers[index].weight)
+            torch.ops.aten.tanh_backward.grad_input(gradient, passed[index], grad_input=gradient)
