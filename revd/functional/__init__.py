@@ -1,11 +1,13 @@
 """Pure tensor mathematics: exact neighbour distances, discrepancies, divergence estimates, pseudo-counts."""
 
 from revd.functional.counts import pseudo_counts
+from revd.functional.discounted import discounted_sums
 from revd.functional.discrepancy import discrepancy, spread
 from revd.functional.divergence import divergence_from_distances, renyi_divergence
 from revd.functional.neighbors import episode_distances, neighbor_distances, visible_distances
 
 __all__ = [
+    "discounted_sums",
     "discrepancy",
     "divergence_from_distances",
     "episode_distances",
