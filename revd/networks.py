@@ -48,9 +48,9 @@ def dense_network(
     return _initialized(network, init, generator)
 
 
-def two_layer_network(inputs: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
-    """A dynamics model: Dense 256, ReLU, Dense outputs."""
-    network = nn.Sequential(skip_init(nn.Linear, inputs, 256), nn.ReLU(), skip_init(nn.Linear, 256, outputs))
+def two_layer_network(inputs: int, outputs: int, generator: torch.Generator, *, hidden: int = 256) -> nn.Sequential:
+    """A dynamics model: Dense hidden, ReLU, Dense outputs."""
+    network = nn.Sequential(skip_init(nn.Linear, inputs, hidden), nn.ReLU(), skip_init(nn.Linear, hidden, outputs))
     return _initialized(network, "orthogonal", generator)
 
 

@@ -111,7 +111,7 @@ class Rollout:
             return map_observations(lambda tensor: tensor.flatten(0, 1), values)
         return map_observations(lambda tensor: tensor[self.valid.to(tensor.device)], values)
 
-    def spread(self, values: Tensor) -> Tensor:
+    def unflatten(self, values: Tensor) -> Tensor:
         """The inverse of `steps`, on the device of the values: (n, …) to (n_steps, n_envs, …), 0 in padded steps."""
         if self.lengths is None:
             whole: Tensor = values.unflatten(0, self.dones.shape)

@@ -22,6 +22,7 @@ FOUNDATION = {
     "spaces",
     "rollout",
     "networks",
+    "normalizers",
     "encoders",
 }
 REWARDS = FOUNDATION | {"storage", "rewards", "weighting"}
@@ -35,7 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     "spaces": set(),
     "rollout": {"spaces"},
     "networks": set(),
-    "encoders": {"moments", "spaces", "rollout", "networks"},
+    "normalizers": {"moments"},
+    "encoders": {"spaces", "rollout", "networks", "normalizers"},
     "worked_example": {"arrays", "functional"},
     "envs": {"names"},
     "former_defaults": set(),

@@ -1,6 +1,7 @@
 """Pure tensor mathematics: exact neighbour distances, copies, discrepancies, divergence estimates, pseudo-counts."""
 
 from revd.functional.counts import pseudo_counts
+from revd.functional.discounted import discounted_sums
 from revd.functional.discrepancy import discrepancy, spread
 from revd.functional.divergence import divergence_from_distances, renyi_divergence
 from revd.functional.duplicates import Distinct, distinct_states, share_among_copies
@@ -8,6 +9,7 @@ from revd.functional.neighbors import episode_distances, neighbor_distances, vis
 
 __all__ = [
     "Distinct",
+    "discounted_sums",
     "discrepancy",
     "distinct_states",
     "divergence_from_distances",

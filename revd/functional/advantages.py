@@ -29,10 +29,10 @@ def generalized_advantages(
     """
     alive = 1 - dones
     following = torch.cat([values[1:], last_values[None]])
-    return discounted_sums(rewards + gamma * following * alive - values, gamma * gae_lambda * alive)
+    return sums_to_come(rewards + gamma * following * alive - values, gamma * gae_lambda * alive)
 
 
-def discounted_sums(values: Tensor, factors: Tensor) -> Tensor:
+def sums_to_come(values: Tensor, factors: Tensor) -> Tensor:
     """Sums of a step's value and all later ones, each discounted by the factors in between.
 
     ::

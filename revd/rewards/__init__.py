@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig
+from revd.rewards.disagreement import Disagreement
+from revd.rewards.icm import ICM
 from revd.rewards.mixed import MixedReward
 from revd.rewards.noise import Noise
 from revd.rewards.re3 import RE3
@@ -14,13 +16,21 @@ from revd.rewards.recipes import Recipe, RewardLike, find_recipe
 from revd.rewards.registry import RewardRegistry
 from revd.rewards.revd import REVD
 from revd.rewards.ride import RIDE
+from revd.rewards.rnd import RND
 
 if TYPE_CHECKING:
     from revd.spaces import Space
 
 #: Every method by its name in `make_reward`, the callback and the command line.
-REWARDS: dict[str, type[IntrinsicReward]] = {"revd": REVD, "re3": RE3, "ride": RIDE, "noise": Noise}
-
+REWARDS: dict[str, type[IntrinsicReward]] = {
+    "revd": REVD,
+    "re3": RE3,
+    "ride": RIDE,
+    "rnd": RND,
+    "icm": ICM,
+    "disagreement": Disagreement,
+    "noise": Noise,
+}
 
 #: All rewards that have a name.
 REGISTRY = RewardRegistry(REWARDS)
@@ -88,11 +98,14 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
 
 
 __all__ = [
+    "ICM",
     "RE3",
     "REGISTRY",
     "REVD",
     "REWARDS",
     "RIDE",
+    "RND",
+    "Disagreement",
     "IntrinsicReward",
     "MixedReward",
     "Noise",

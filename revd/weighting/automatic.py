@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from revd.functional.advantages import discounted_sums
+from revd.functional.advantages import sums_to_come
 from revd.weighting.critic import BonusCritic
 from revd.weighting.recent_moments import RecentMoments
 from revd.weighting.state_embedder import StateEmbedder
@@ -112,7 +112,7 @@ class AutomaticWeight(nn.Module):
         inputs = self.critic.scaled(embeddings)
         values = self.critic(inputs)
         deltas = torch.where(valid, standardized + GAMMA * values[1:] - values[:-1], 0.0)
-        advantages = discounted_sums(deltas, torch.full_like(deltas, GAMMA * GAE_LAMBDA))
+        advantages = sums_to_come(deltas, torch.full_like(deltas, GAMMA * GAE_LAMBDA))
         predicted = values[:-1][valid]
         targets = advantages[valid] + predicted
         self.critic.fit(inputs[:-1][valid], targets)

@@ -51,7 +51,7 @@ class StateEmbedder(nn.Module):
             return None
         embeddings = reward.latest_embeddings if self.own is None else None
         if embeddings is None:
-            embeddings = rollout.spread(encoder(rollout.steps(rollout.observations)).float())
+            embeddings = rollout.unflatten(encoder(rollout.steps(rollout.observations)).float())
         last = encoder(last_observations).float()
         joined = torch.cat([embeddings, last[None]])
         if rollout.lengths is not None:

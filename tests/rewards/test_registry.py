@@ -21,7 +21,7 @@ def test_methods_by_name(name: str, method: type[IntrinsicReward]) -> None:
 
 
 def test_every_registered_method_is_covered_here() -> None:
-    assert set(REWARDS) == {"revd", "re3", "ride"}
+    assert set(REWARDS) == {"revd", "re3", "ride", "rnd", "icm", "disagreement"}
 
 
 def test_public_names() -> None:
@@ -60,9 +60,9 @@ def test_an_instance_takes_no_parameters() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("rvd", {}, r"unknown reward 'rvd'; did you mean 'revd'.*valid: re3, revd, ride"),
+        ("rvd", {}, r"unknown reward 'rvd'; did you mean 'revd'.*valid: disagreement, icm, re3, revd, ride, rnd"),
         ("REVD", {}, r"did you mean 'revd'"),
-        ("rnd", {}, r"unknown reward 'rnd'"),
+        ("fabric", {}, r"unknown reward 'fabric'"),
         (None, {}, r"reward must be a name, a list of names or an IntrinsicReward, got None"),
         (["rvd", "re3"], {}, r"unknown reward 'rvd'; did you mean 'revd'"),
         ("revd", {"alfa": 0.5}, r"unknown parameter of REVD 'alfa'; did you mean 'alpha'"),
