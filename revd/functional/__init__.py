@@ -3,12 +3,16 @@
 from revd.functional.counts import pseudo_counts
 from revd.functional.discrepancy import discrepancy, spread
 from revd.functional.divergence import divergence_from_distances, renyi_divergence
+from revd.functional.elliptical import elliptical_bonuses
+from revd.functional.hashing import fingerprints
 from revd.functional.neighbors import episode_distances, neighbor_distances, visible_distances
 
 __all__ = [
     "discrepancy",
     "divergence_from_distances",
+    "elliptical_bonuses",
     "episode_distances",
+    "fingerprints",
     "neighbor_distances",
     "pseudo_counts",
     "renyi_divergence",

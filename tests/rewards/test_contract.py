@@ -24,6 +24,10 @@ MODES: dict[str, dict[str, Any]] = {
     "re3 episode": {"boundary": "episode"},
     "ride": {},
     "ride forward": {"inverse": False},
+    "rise": {},
+    "rise episode": {"boundary": "episode"},
+    "counts": {"hash_bits": 8},
+    "counts both": {"hash_bits": 8, "scope": "both"},
 }
 
 
@@ -224,7 +228,7 @@ def test_a_huge_successor_is_an_error_where_it_is_read(mode: str) -> None:
         assert reward.compute(rollout).isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["revd", "re3"])
+@pytest.mark.parametrize("name", ["revd", "re3", "rise"])
 def test_rollouts_too_short_for_k(name: str) -> None:
     reward = make(name, k=5)
     reward.check_rollout_length(6)

@@ -6,6 +6,7 @@ rewards are given the embeddings and pay for them.
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,15 @@ def pseudo_count(squares: list[float], mean_square: float, *, eps: float, cluste
         relative = square / mean_square if mean_square > 0 else 0.0
         count += eps / (max(relative - cluster_distance, 0.0) + eps)
     return count
+
+
+def elliptical(phi: Points, ended: list[bool], covariance: Points, ridge: float) -> tuple[list[float], Points]:
+    """phi_t^T C^-1 phi_t of one environment's steps; C grows after each step and starts anew after an episode."""
+    bonuses = []
+    for state, done in zip(phi, ended, strict=True):
+        bonuses.append(float(state @ np.linalg.inv(covariance) @ state))
+        covariance = ridge * np.eye(len(state)) if done else covariance + np.outer(state, state)
+    return bonuses, covariance
 
 
 @dataclass
@@ -173,6 +183,52 @@ class NaiveRE3:
                 mu_k = mu(self.k, carried + offset, states)
                 if math.isfinite(mu_k):
                     bonus[t, env] = math.log(mu_k + 1) if self.log else mu_k
+        return bonus
+
+
+@dataclass
+class NaiveRISE:
+    segments: NaiveSegments
+    k: int
+    alpha: float = 0.5
+
+    def compute(self, steps: Steps) -> Points:
+        bonus = steps.zeros()
+        for env, paid, states, carried, _ in self.segments.cut(steps):
+            for offset, t in enumerate(paid):
+                mu_k = mu(self.k, carried + offset, states)
+                if math.isfinite(mu_k):
+                    bonus[t, env] = mu_k ** (1 - self.alpha)
+        return bonus
+
+
+@dataclass
+class NaiveCounts:
+    """Counts of hashable states, given as `steps[t][env]`; a time-major loop with a dictionary for each table."""
+
+    n_envs: int
+    scope: str = "lifelong"
+    lifelong: dict[Any, int] = field(default_factory=dict)
+    episodes: list[dict[Any, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.end_episodes()
+
+    def end_episodes(self) -> None:
+        self.episodes = [{} for _ in range(self.n_envs)]
+
+    def compute(self, states: list[list[Any]], dones: NDArray[np.bool_], lengths: list[int]) -> Points:
+        bonus = np.zeros(dones.shape)
+        for t, env in np.ndindex(*dones.shape):
+            if t >= lengths[env]:
+                continue
+            state, tables = states[t][env], {"lifelong": self.lifelong, "episode": self.episodes[env]}
+            for table in tables.values():
+                table[state] = table.get(state, 0) + 1
+            used = tables.values() if self.scope == "both" else [tables[self.scope]]
+            bonus[t, env] = 1 / math.sqrt(math.prod(table[state] for table in used))
+            if dones[t, env]:
+                self.episodes[env] = {}
         return bonus
 
 
