@@ -111,6 +111,14 @@ class Rollout:
             return map_observations(lambda tensor: tensor.flatten(0, 1), values)
         return map_observations(lambda tensor: tensor[self.valid.to(tensor.device)], values)
 
+    def unflatten(self, values: Tensor) -> Tensor:
+        """The inverse of `steps`: (n, …) to (n_steps, n_envs, …), with zeros in padded steps."""
+        if self.lengths is None:
+            return values.unflatten(0, self.dones.shape)
+        padded = values.new_zeros(*self.dones.shape, *values.shape[1:])
+        padded[self.valid_on(values.device)] = values
+        return padded
+
     def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:
         """Raise a ValueError unless shapes and the values of every valid step fit the spaces."""
         if self.n_envs != n_envs:

@@ -13,7 +13,7 @@ ROOT = Path(revd.__file__).parent
 PATHS = sorted(ROOT.rglob("*.py"))
 
 #: What each part of the package may import of the others; every part may import itself.
-FOUNDATION = {"arrays", "functional", "names", "moments", "spaces", "rollout", "networks", "encoders"}
+FOUNDATION = {"arrays", "functional", "names", "moments", "spaces", "rollout", "networks", "normalizers", "encoders"}
 REWARDS = FOUNDATION | {"storage", "rewards", "weighting"}
 ALLOWED: dict[str, set[str]] = {
     "arrays": set(),
@@ -25,7 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     "spaces": set(),
     "rollout": {"spaces"},
     "networks": set(),
-    "encoders": {"moments", "spaces", "rollout", "networks"},
+    "normalizers": {"moments"},
+    "encoders": {"spaces", "rollout", "networks", "normalizers"},
     "worked_example": {"arrays", "functional"},
     "envs": {"names"},
     "rewards": FOUNDATION,

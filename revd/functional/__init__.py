@@ -1,6 +1,7 @@
 """Pure tensor mathematics: exact neighbour distances, discrepancies, divergence estimates, pseudo-counts."""
 
 from revd.functional.counts import pseudo_counts
+from revd.functional.discounted import discounted_sums
 from revd.functional.discrepancy import discrepancy, spread
 from revd.functional.divergence import divergence_from_distances, renyi_divergence
 from revd.functional.elliptical import elliptical_bonuses
@@ -8,6 +9,7 @@ from revd.functional.hashing import fingerprints
 from revd.functional.neighbors import episode_distances, neighbor_distances, visible_distances
 
 __all__ = [
+    "discounted_sums",
     "discrepancy",
     "divergence_from_distances",
     "elliptical_bonuses",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str, Any]) -> None:
     """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
+    # An older file does not know later parameters: it was written by what is their default now.
+    saved = {field.name: field.default for field in fields(config)} | dict(saved)
     for name, value in asdict(config).items():
         # The state holds what was drawn from the seed.
-        if name != "seed" and saved.get(name) != value:
+        if name != "seed" and saved[name] != value:
             raise ValueError(
                 f"the saved state of {method} does not fit this reward's parameters: {name} was "
-                f"{saved.get(name)!r}, here it is {value!r}"
+                f"{saved[name]!r}, here it is {value!r}"
             )
 
 
