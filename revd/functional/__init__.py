@@ -1,6 +1,6 @@
 """Pure tensor mathematics: exact neighbour distances, discrepancies, divergence estimates, pseudo-counts."""
 
-from revd.functional.counts import pseudo_counts
+from revd.functional.counts import kernel_sums, pseudo_counts
 from revd.functional.discounted import discounted_sums
 from revd.functional.discrepancy import discrepancy, spread
 from revd.functional.divergence import divergence_from_distances, renyi_divergence
@@ -15,6 +15,7 @@ __all__ = [
     "elliptical_bonuses",
     "episode_distances",
     "fingerprints",
+    "kernel_sums",
     "neighbor_distances",
     "pseudo_counts",
     "renyi_divergence",

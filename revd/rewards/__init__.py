@@ -9,6 +9,10 @@ from revd.names import unknown_name
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig, build_config
 from revd.rewards.counts import Counts
+from revd.rewards.drnd import DRND
+from revd.rewards.e3b import E3B
+from revd.rewards.ngu import NGU
+from revd.rewards.noveld import NovelD
 from revd.rewards.re3 import RE3
 from revd.rewards.revd import REVD
 from revd.rewards.ride import RIDE
@@ -24,6 +28,10 @@ REWARDS: dict[str, type[IntrinsicReward]] = {
     "ride": RIDE,
     "rise": RISE,
     "counts": Counts,
+    "ngu": NGU,
+    "e3b": E3B,
+    "noveld": NovelD,
+    "drnd": DRND,
 }
 
 
@@ -84,6 +92,9 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
 
 
 __all__ = [
+    "DRND",
+    "E3B",
+    "NGU",
     "RE3",
     "REVD",
     "REWARDS",
@@ -91,6 +102,7 @@ __all__ = [
     "RISE",
     "Counts",
     "IntrinsicReward",
+    "NovelD",
     "RewardConfig",
     "check_parameters",
     "make_reward",

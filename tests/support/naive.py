@@ -233,6 +233,40 @@ class NaiveCounts:
 
 
 @dataclass
+class NaiveNGU:
+    """`err` is RND's error at the rollout's states, (n_steps, n_envs)."""
+
+    segments: NaiveSegments
+    k: int = 10
+    kernel_eps: float = 1e-4
+    cluster_distance: float = 0.008
+    c: float = 0.001
+    s_max: float = 8.0
+    momentum: float = 0.99
+    largest_modulator: float = 5.0
+    mean_square: float = 0.0
+    errors: list[float] = field(default_factory=list)
+
+    def compute(self, steps: Steps, err: Points) -> Points:
+        squares: dict[tuple[int, int], list[float]] = {}
+        for env, paid, states, carried, _ in self.segments.cut(steps):
+            for offset, t in enumerate(paid):
+                earlier = states[: carried + offset]
+                found = sorted(distance(steps.phi[t, env], state) for state in earlier)
+                squares[t, env] = [value**2 for value in found[: self.k]]
+                self.errors.append(err[t, env])
+        NaiveRIDE._follow(self, [square for found in squares.values() for square in found])  # type: ignore[arg-type]
+        bonus = steps.zeros()
+        for (t, env), found in squares.items():
+            constants = {"eps": self.kernel_eps, "cluster_distance": self.cluster_distance}
+            similarity = math.sqrt(pseudo_count(found, self.mean_square, **constants) - 1) + self.c
+            alpha = 1 + (err[t, env] - np.mean(self.errors)) / np.std(self.errors)
+            if found and similarity <= self.s_max:
+                bonus[t, env] = 1 / similarity * min(max(alpha, 1), self.largest_modulator)
+        return bonus
+
+
+@dataclass
 class NaiveRIDE:
     segments: NaiveSegments
     k: int = 10
