@@ -28,6 +28,10 @@ MODES: dict[str, dict[str, Any]] = {
     "rise episode": {"boundary": "episode"},
     "counts": {"hash_bits": 8},
     "counts both": {"hash_bits": 8, "scope": "both"},
+    "ngu": {},
+    "e3b": {},
+    "noveld": {"normalize_observations": False},
+    "drnd": {"normalize_observations": False},
 }
 
 

@@ -19,7 +19,7 @@ def test_methods_by_name(name: str, method: type[IntrinsicReward]) -> None:
 
 
 def test_every_registered_method_is_covered_here() -> None:
-    assert set(REWARDS) == {"revd", "re3", "ride", "rise", "counts"}
+    assert set(REWARDS) == {"revd", "re3", "ride", "rise", "counts", "ngu", "e3b", "noveld", "drnd"}
 
 
 def test_public_names() -> None:
