@@ -41,9 +41,9 @@ def dense_network(inputs: int, embedding_size: int, generator: torch.Generator) 
     return _orthogonal(network, generator)
 
 
-def two_layer_network(inputs: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
-    """A dynamics model: Dense 256, ReLU, Dense outputs."""
-    network = nn.Sequential(skip_init(nn.Linear, inputs, 256), nn.ReLU(), skip_init(nn.Linear, 256, outputs))
+def two_layer_network(inputs: int, outputs: int, generator: torch.Generator, *, hidden: int = 256) -> nn.Sequential:
+    """A dynamics model: Dense hidden, ReLU, Dense outputs."""
+    network = nn.Sequential(skip_init(nn.Linear, inputs, hidden), nn.ReLU(), skip_init(nn.Linear, hidden, outputs))
     return _orthogonal(network, generator)
 
 

@@ -9,14 +9,17 @@ from revd.names import unknown_name
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig, build_config
 from revd.rewards.counts import Counts
+from revd.rewards.disagreement import Disagreement
 from revd.rewards.drnd import DRND
 from revd.rewards.e3b import E3B
+from revd.rewards.icm import ICM
 from revd.rewards.ngu import NGU
 from revd.rewards.noveld import NovelD
 from revd.rewards.re3 import RE3
 from revd.rewards.revd import REVD
 from revd.rewards.ride import RIDE
 from revd.rewards.rise import RISE
+from revd.rewards.rnd import RND
 
 if TYPE_CHECKING:
     from revd.spaces import Space
@@ -28,6 +31,9 @@ REWARDS: dict[str, type[IntrinsicReward]] = {
     "ride": RIDE,
     "rise": RISE,
     "counts": Counts,
+    "rnd": RND,
+    "icm": ICM,
+    "disagreement": Disagreement,
     "ngu": NGU,
     "e3b": E3B,
     "noveld": NovelD,
@@ -94,13 +100,16 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
 __all__ = [
     "DRND",
     "E3B",
+    "ICM",
     "NGU",
     "RE3",
     "REVD",
     "REWARDS",
     "RIDE",
     "RISE",
+    "RND",
     "Counts",
+    "Disagreement",
     "IntrinsicReward",
     "NovelD",
     "RewardConfig",

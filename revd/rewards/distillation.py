@@ -12,6 +12,7 @@ from torch.nn.utils import skip_init
 
 from revd.encoders import SpaceEncoder, make_encoder
 from revd.rewards.config import RewardConfig
+from revd.rewards.embedding import check_magnitude
 from revd.rewards.trained import TrainedConfig, TrainedReward
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ class DistillationReward(TrainedReward):
 
     def differences(self, rollout: Rollout, observations: Observations) -> Tensor:
         """f^(s) - f(s) on the rollout's observations or successors, (n_steps, n_envs, d); 0 in padded steps."""
-        target = self.embed(rollout, observations)
-        return rollout.unflatten(self.predict(rollout.steps(observations)).float()) - target
+        predicted = rollout.unflatten(self.predict(rollout.steps(observations)).float())
+        check_magnitude(predicted)
+        return predicted - self.embed(rollout, observations)
 
 
 def make_predictor(space: Space, embedding_size: int, generator: torch.Generator) -> Encoder:

@@ -53,11 +53,12 @@ class EmbeddingReward(IntrinsicReward):
         """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
         # In float32 also under autocast: they are stored, and distances between them must be exact.
         embeddings = rollout.unflatten(self.encoder(rollout.steps(observations)).float())
-        _check_magnitude(embeddings)
+        check_magnitude(embeddings)
         return embeddings
 
 
-def _check_magnitude(embeddings: Tensor) -> None:
+def check_magnitude(embeddings: Tensor) -> None:
+    """Raise a ValueError if a number of embeddings (n_steps, n_envs, d) is not finite, or its square too large."""
     # Checked before the memory changes: later the distances would be infinite, as if neighbours were missing.
     largest = embeddings.abs().amax(dim=-1)
     if not largest.amax() <= LARGEST_EMBEDDING:

@@ -119,6 +119,10 @@ class TrainedReward(EmbeddingReward):
         self.updates += 1
         return {name: added / trained for name, added in sums.items()}
 
+    def action_vectors(self, rollout: Rollout) -> Tensor:
+        """Vectors of the rollout's actions, (n_steps, n_envs, size); zeros in padded steps."""
+        return rollout.unflatten(Transitions(rollout, self.actions, self.device).actions)
+
     def _minibatches(self, size: int, generator: torch.Generator) -> Iterator[Tensor]:
         """Rows on the host, in random order, each at most once."""
         order = torch.randperm(size, generator=generator, device="cpu")

@@ -28,11 +28,17 @@ MODES: dict[str, dict[str, Any]] = {
     "rise episode": {"boundary": "episode"},
     "counts": {"hash_bits": 8},
     "counts both": {"hash_bits": 8, "scope": "both"},
+    "rnd": {"warmup": 16},
+    "rnd raw": {"normalize_observations": False, "scale_by_returns": False},
+    "icm": {},
+    "disagreement": {},
     "ngu": {},
     "e3b": {},
-    "noveld": {"normalize_observations": False},
-    "drnd": {"normalize_observations": False},
+    "noveld": {"warmup": 16},
+    "drnd": {"warmup": 16},
 }
+#: Methods that whiten observations by default need a short warm-up here; their statistics are never frozen.
+RUNNING = {"rnd", "noveld", "drnd"}
 
 
 def make(mode: str, n_envs: int = 2, **parameters: Any) -> Any:
@@ -98,7 +104,9 @@ def test_the_warm_up_itself_can_be_resumed(mode: str) -> None:
     assert reward.encoder.ready
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "ride"])
+@pytest.mark.parametrize(
+    "mode", [mode for mode in MODES if mode.split()[0] not in RUNNING | {"icm", "ngu", "e3b"} and mode != "ride"]
+)
 def test_frozen_encoders_never_change(mode: str) -> None:
     reward = make(mode, **WARM)
     outputs(reward, make_rollouts(0, 1))
@@ -137,7 +145,7 @@ def test_a_method_of_ones_own_needs_a_bonus_only() -> None:
     assert int(reward.calls) == 0
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode.split()[0] not in RUNNING])
 def test_warm_up_pays_nothing_and_then_freezes_the_statistics(mode: str) -> None:
     reward = make(mode, normalize_observations=True, warmup=40)
     rollouts = make_rollouts(0, 5)
@@ -177,7 +185,7 @@ def test_padded_discrete_values_may_lie_outside_their_space(name: str) -> None:
         dones=torch.zeros(8, 1),
         lengths=torch.tensor([6]),
     )
-    reward = make_reward(name, space, space, n_envs=1)
+    reward = make_reward(name, space, space, n_envs=1, **({"warmup": 6} if name in RUNNING else {}))
     for _ in range(2):
         bonus = reward.compute(rollout)
         reward.update(rollout)
@@ -205,8 +213,15 @@ BAD_ROLLOUTS = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("bad", BAD_ROLLOUTS)
+#: RND clips what is huge, and reads successors only.
+BAD_CASES = [
+    (mode, bad)
+    for mode, bad in product(MODES, BAD_ROLLOUTS)
+    if mode.split()[0] not in RUNNING or bad not in ("huge", "overflow")
+]
+
+
+@pytest.mark.parametrize(("mode", "bad"), BAD_CASES)
 def test_a_failed_compute_leaves_the_reward_as_it_was(mode: str, bad: str) -> None:
     spoil, message = BAD_ROLLOUTS[bad]
     reward, other = make(mode, normalize="rms"), make(mode, normalize="rms")
@@ -224,7 +239,7 @@ def test_a_huge_successor_is_an_error_where_it_is_read(mode: str) -> None:
     reward = make(mode)
     before = copy.deepcopy(reward.state_dict())
     rollout = with_value(make_rollout(0), "next_observations", 1e30)
-    if mode.startswith("ride"):
+    if mode in ("ride", "ride forward", "icm", "rnd raw"):
         with pytest.raises(ValueError, match="embedding at step 3 of environment 1 is too large"):
             reward.compute(rollout)
         assert_same_state(reward.state_dict(), before)

@@ -19,7 +19,20 @@ def test_methods_by_name(name: str, method: type[IntrinsicReward]) -> None:
 
 
 def test_every_registered_method_is_covered_here() -> None:
-    assert set(REWARDS) == {"revd", "re3", "ride", "rise", "counts", "ngu", "e3b", "noveld", "drnd"}
+    assert set(REWARDS) == {
+        "revd",
+        "re3",
+        "ride",
+        "rise",
+        "counts",
+        "rnd",
+        "icm",
+        "disagreement",
+        "ngu",
+        "e3b",
+        "noveld",
+        "drnd",
+    }
 
 
 def test_public_names() -> None:
@@ -60,7 +73,7 @@ def test_an_instance_takes_no_parameters() -> None:
     [
         ("rvd", {}, r"unknown reward 'rvd'; did you mean 'revd'.*valid: .*re3, revd, ride"),
         ("REVD", {}, r"did you mean 'revd'"),
-        ("rnd", {}, r"unknown reward 'rnd'"),
+        ("fabric", {}, r"unknown reward 'fabric'"),
         (None, {}, r"unknown reward 'None'"),
         (["revd"], {}, r"unknown reward .*revd"),
         ("revd", {"alfa": 0.5}, r"unknown parameter of REVD 'alfa'; did you mean 'alpha'"),
