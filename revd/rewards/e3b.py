@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from revd.functional import elliptical_bonuses
-from revd.rewards.config import BonusNormalization, RewardConfig, require_positive
+from revd.rewards.config import RewardConfig, require_positive
 from revd.rewards.dynamics import DynamicsReward
 from revd.rewards.metrics import mean_of_steps
+from revd.rewards.return_scale import ReturnScale
 from revd.rewards.trained import TrainedConfig
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ class E3BConfig(TrainedConfig):
 
     Attributes:
         ridge: lambda: C is lambda I at the start of an episode.
-        normalize: "rms" divides the bonus by its running standard deviation.
+        scale_by_deviation: Divide the bonus by its running standard deviation, as the paper does.
     """
 
     ridge: float = 0.1
-    normalize: BonusNormalization = "rms"
+    scale_by_deviation: bool = True
     update_fraction: float = 0.25
 
     def __post_init__(self) -> None:
@@ -48,7 +49,9 @@ class E3B(DynamicsReward):
     embedded when they were visited. Where states are discrete and phi is one-hot, r^_t is 1 / (lambda + n_ep(s_t)) with
     the earlier visits n_ep. phi is trained by an inverse model p(a | phi, phi').
 
-    Metrics: `elliptical` (mean r^ before it is normalised), `bonus_mean`; losses: `inverse_loss`.
+    With `scale_by_deviation` r^ is divided by its standard deviation over all steps so far.
+
+    Metrics: `elliptical` (mean r^ before the division), `bonus_mean`; losses: `inverse_loss`.
     """
 
     config_type: ClassVar[type[RewardConfig]] = E3BConfig
@@ -61,6 +64,8 @@ class E3B(DynamicsReward):
         # C^-1 of each environment's running episode.
         self.register_buffer("inverse", torch.zeros(n_envs, size, size, dtype=torch.float64))
         self.end_episodes()
+        # A discount of 0 makes the sums the bonuses themselves.
+        self.deviation = ReturnScale(n_envs, gamma=0.0) if self.config.scale_by_deviation else None
 
     def end_episodes(self) -> None:
         """Set C to lambda I in all environments."""
@@ -73,4 +78,5 @@ class E3B(DynamicsReward):
         bonus, inverse = elliptical_bonuses(phi, ended, self.inverse, ridge=self.config.ridge)
         self.inverse.copy_(inverse)
         self.record(elliptical=mean_of_steps(bonus, rollout))
-        return bonus.float()
+        scaled: Tensor = bonus if self.deviation is None else self.deviation(bonus, rollout)
+        return scaled.float()

@@ -17,7 +17,7 @@ SIZE = 4
 
 
 def make(n_envs: int = 2, **parameters: Any) -> E3B:
-    return E3B(BOX, DISCRETE, n_envs, **{"embedding_size": SIZE, "normalize": "none"} | parameters)
+    return E3B(BOX, DISCRETE, n_envs, **{"embedding_size": SIZE, "scale_by_deviation": False} | parameters)
 
 
 @settings(derandomize=True, max_examples=25, deadline=None)
