@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig
+from revd.rewards.counts import Counts
 from revd.rewards.disagreement import Disagreement
+from revd.rewards.drnd import DRND
+from revd.rewards.e3b import E3B
 from revd.rewards.icm import ICM
 from revd.rewards.mixed import MixedReward
+from revd.rewards.ngu import NGU
 from revd.rewards.noise import Noise
+from revd.rewards.noveld import NovelD
 from revd.rewards.re3 import RE3
 from revd.rewards.recipes import Recipe, RewardLike, find_recipe
 from revd.rewards.registry import RewardRegistry
 from revd.rewards.revd import REVD
 from revd.rewards.ride import RIDE
+from revd.rewards.rise import RISE
 from revd.rewards.rnd import RND
 
 if TYPE_CHECKING:
@@ -26,9 +32,15 @@ REWARDS: dict[str, type[IntrinsicReward]] = {
     "revd": REVD,
     "re3": RE3,
     "ride": RIDE,
+    "rise": RISE,
+    "counts": Counts,
     "rnd": RND,
     "icm": ICM,
     "disagreement": Disagreement,
+    "ngu": NGU,
+    "e3b": E3B,
+    "noveld": NovelD,
+    "drnd": DRND,
     "noise": Noise,
 }
 
@@ -98,17 +110,23 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
 
 
 __all__ = [
+    "DRND",
+    "E3B",
     "ICM",
+    "NGU",
     "RE3",
     "REGISTRY",
     "REVD",
     "REWARDS",
     "RIDE",
+    "RISE",
     "RND",
+    "Counts",
     "Disagreement",
     "IntrinsicReward",
     "MixedReward",
     "Noise",
+    "NovelD",
     "RewardConfig",
     "RewardLike",
     "check_parameters",

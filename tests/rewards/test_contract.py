@@ -24,13 +24,21 @@ MODES: dict[str, dict[str, Any]] = {
     "re3 episode": {"boundary": "episode"},
     "ride": {},
     "ride forward": {"inverse": False},
+    "rise": {},
+    "rise episode": {"boundary": "episode"},
+    "counts": {"hash_bits": 8},
+    "counts both": {"hash_bits": 8, "scope": "both"},
     "rnd": {"warmup": 16},
     "rnd raw": {"normalize_observations": False, "scale_by_returns": False},
     "icm": {},
     "disagreement": {},
+    "ngu": {},
+    "e3b": {},
+    "noveld": {"warmup": 16},
+    "drnd": {"warmup": 16},
 }
 #: Methods that whiten observations by default need a short warm-up here; their statistics are never frozen.
-RUNNING = {"rnd"}
+RUNNING = {"rnd", "noveld", "drnd"}
 
 
 def make(mode: str, n_envs: int = 2, **parameters: Any) -> Any:
@@ -97,7 +105,7 @@ def test_the_warm_up_itself_can_be_resumed(mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", [mode for mode in MODES if mode.split()[0] not in RUNNING | {"icm"} and mode != "ride"]
+    "mode", [mode for mode in MODES if mode.split()[0] not in RUNNING | {"icm", "ngu", "e3b"} and mode != "ride"]
 )
 def test_frozen_encoders_never_change(mode: str) -> None:
     reward = make(mode, **WARM)
@@ -217,6 +225,8 @@ def test_padded_discrete_values_may_lie_outside_their_space(name: str) -> None:
     for _ in range(2):
         bonus = reward.compute(rollout)
         reward.update(rollout)
+        # NovelD pays nothing for coming back within an episode.
+        reward.end_episodes()
     assert bonus[:6].any()
     assert not bonus[6:].any()
 
@@ -275,7 +285,7 @@ def test_a_huge_successor_is_an_error_where_it_is_read(mode: str) -> None:
         assert reward.compute(rollout).isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["revd", "re3"])
+@pytest.mark.parametrize("name", ["revd", "re3", "rise"])
 def test_rollouts_too_short_for_k(name: str) -> None:
     reward = make(name, k=5)
     reward.check_rollout_length(6)

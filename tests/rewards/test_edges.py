@@ -95,7 +95,7 @@ def test_without_the_spread_only_eps_bounds_the_bonus_of_duplicates() -> None:
 def test_episodes_shorter_than_k(mode: str, settings: str, n_steps: int) -> None:
     reward = make(mode, **SETTINGS[settings])
     rollouts = make_rollouts(0, 6, Shape(n_steps=n_steps, done_rate=0.7))
-    k, needs_more = 3, mode in ("revd", "re3")
+    k, needs_more = 3, mode in ("revd", "re3", "rise")
     if needs_more and n_steps < k + 1:
         with pytest.raises(ValueError, match=rf"k = 3 neighbours .* n_steps = {n_steps}: .* boundary='episode'"):
             reward.compute(rollouts[0])

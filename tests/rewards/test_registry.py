@@ -21,7 +21,20 @@ def test_methods_by_name(name: str, method: type[IntrinsicReward]) -> None:
 
 
 def test_every_registered_method_is_covered_here() -> None:
-    assert set(REWARDS) == {"revd", "re3", "ride", "rnd", "icm", "disagreement"}
+    assert set(REWARDS) == {
+        "revd",
+        "re3",
+        "ride",
+        "rise",
+        "counts",
+        "rnd",
+        "icm",
+        "disagreement",
+        "ngu",
+        "e3b",
+        "noveld",
+        "drnd",
+    }
 
 
 def test_public_names() -> None:
@@ -60,7 +73,7 @@ def test_an_instance_takes_no_parameters() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("rvd", {}, r"unknown reward 'rvd'; did you mean 'revd'.*valid: disagreement, icm, re3, revd, ride, rnd"),
+        ("rvd", {}, r"unknown reward 'rvd'; did you mean 'revd'.*valid: .*re3, revd, ride"),
         ("REVD", {}, r"did you mean 'revd'"),
         ("fabric", {}, r"unknown reward 'fabric'"),
         (None, {}, r"reward must be a name, a list of names or an IntrinsicReward, got None"),
@@ -94,6 +107,13 @@ BAD = {
         "seed": [-1, 0.5],
     },
     "re3": {"log": ["off"], "k": [0], "boundary": ["step"], "memory_size": [3], "normalize": ["rsm"], "seed": [None]},
+    "rise": {"alpha": [0, 1, -0.5, np.nan, "0,5"], "k": [0]},
+    "counts": {
+        "mode": ["hashed", None],
+        "scope": ["rollout", True],
+        "hash_bits": [0, 64, 8.0],
+        "memory_size": [0],
+    },
     "ride": {
         "k": [0],
         "inverse": [None],

@@ -6,6 +6,7 @@ rewards are given the embeddings and pay for them.
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,15 @@ def pseudo_count(squares: list[float], mean_square: float, *, eps: float, cluste
         relative = square / mean_square if mean_square > 0 else 0.0
         count += eps / (max(relative - cluster_distance, 0.0) + eps)
     return count
+
+
+def elliptical(phi: Points, ended: list[bool], covariance: Points, ridge: float) -> tuple[list[float], Points]:
+    """phi_t^T C^-1 phi_t of one environment's steps; C grows after each step and starts anew after an episode."""
+    bonuses = []
+    for state, done in zip(phi, ended, strict=True):
+        bonuses.append(float(state @ np.linalg.inv(covariance) @ state))
+        covariance = ridge * np.eye(len(state)) if done else covariance + np.outer(state, state)
+    return bonuses, covariance
 
 
 @dataclass
@@ -216,6 +226,86 @@ class NaiveRE3:
                 if math.isfinite(mu_k):
                     bonus[t, env] = math.log(mu_k + 1) if self.log else mu_k
                     bonus[t, env] /= math.sqrt(copies(states[carried + offset], states)) if self.merge else 1
+        return bonus
+
+
+@dataclass
+class NaiveRISE:
+    segments: NaiveSegments
+    k: int
+    alpha: float = 0.5
+
+    def compute(self, steps: Steps) -> Points:
+        bonus = steps.zeros()
+        for env, paid, states, carried, _ in self.segments.cut(steps):
+            for offset, t in enumerate(paid):
+                mu_k = mu(self.k, carried + offset, states)
+                if math.isfinite(mu_k):
+                    bonus[t, env] = mu_k ** (1 - self.alpha)
+        return bonus
+
+
+@dataclass
+class NaiveCounts:
+    """Counts of hashable states, given as `steps[t][env]`; a time-major loop with a dictionary for each table."""
+
+    n_envs: int
+    scope: str = "lifelong"
+    lifelong: dict[Any, int] = field(default_factory=dict)
+    episodes: list[dict[Any, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.end_episodes()
+
+    def end_episodes(self) -> None:
+        self.episodes = [{} for _ in range(self.n_envs)]
+
+    def compute(self, states: list[list[Any]], dones: NDArray[np.bool_], lengths: list[int]) -> Points:
+        bonus = np.zeros(dones.shape)
+        for t, env in np.ndindex(*dones.shape):
+            if t >= lengths[env]:
+                continue
+            state, tables = states[t][env], {"lifelong": self.lifelong, "episode": self.episodes[env]}
+            for table in tables.values():
+                table[state] = table.get(state, 0) + 1
+            used = tables.values() if self.scope == "both" else [tables[self.scope]]
+            bonus[t, env] = 1 / math.sqrt(math.prod(table[state] for table in used))
+            if dones[t, env]:
+                self.episodes[env] = {}
+        return bonus
+
+
+@dataclass
+class NaiveNGU:
+    """`err` is RND's error at the rollout's states, (n_steps, n_envs)."""
+
+    segments: NaiveSegments
+    k: int = 10
+    kernel_eps: float = 1e-4
+    cluster_distance: float = 0.008
+    c: float = 0.001
+    s_max: float = 8.0
+    momentum: float = 0.99
+    largest_modulator: float = 5.0
+    mean_square: float = 0.0
+    errors: list[float] = field(default_factory=list)
+
+    def compute(self, steps: Steps, err: Points) -> Points:
+        squares: dict[tuple[int, int], list[float]] = {}
+        for env, paid, states, carried, _ in self.segments.cut(steps):
+            for offset, t in enumerate(paid):
+                earlier = states[: carried + offset]
+                found = sorted(distance(steps.phi[t, env], state) for state in earlier)
+                squares[t, env] = [value**2 for value in found[: self.k]]
+                self.errors.append(err[t, env])
+        NaiveRIDE._follow(self, [square for found in squares.values() for square in found])  # type: ignore[arg-type]
+        bonus = steps.zeros()
+        for (t, env), found in squares.items():
+            constants = {"eps": self.kernel_eps, "cluster_distance": self.cluster_distance}
+            similarity = math.sqrt(pseudo_count(found, self.mean_square, **constants) - 1) + self.c
+            alpha = 1 + (err[t, env] - np.mean(self.errors)) / np.std(self.errors)
+            if found and similarity <= self.s_max:
+                bonus[t, env] = 1 / similarity * min(max(alpha, 1), self.largest_modulator)
         return bonus
 
 
