@@ -121,8 +121,9 @@ class AutomaticWeight(nn.Module):
 
 def _share(pushed: Tensor, kept: Tensor) -> Tensor:
     """The bonus's part of the total absolute advantages, 0 if both are 0."""
-    parts = pushed.abs().sum(), kept.abs().sum()
-    return torch.where(sum(parts) > 0, parts[0] / sum(parts), 0.0)  # type: ignore[call-overload]
+    paid = pushed.abs().sum()
+    total = paid + kept.abs().sum()
+    return torch.where(total > 0, paid / total, 0.0)
 
 
 def _read(numbers: dict[str, Tensor]) -> dict[str, float]:
