@@ -102,4 +102,5 @@ class NGU(EpisodicReward):
         with torch.no_grad():
             target = self.target(observations)
         predicted: Tensor = self.predictor(observations, normalized_by=self.target)
-        return (predicted - target).square().mean(dim=-1)
+        errors: Tensor = (predicted - target).square().mean(dim=-1)
+        return errors
