@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from revd.moments import RunningMoments
-from revd.networks import Convolution, conv_network, convolve, dense_network, folded
+from revd.networks import Convolution, Initialization, conv_network, convolve, dense_network, folded
 from revd.spaces import check_space, dict_parts, feature_size, features, image_channel_axis, scale_pixels
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def make_encoder(
     *,
     embedding_size: int,
     seed: int = 0,
+    init: Initialization = "orthogonal",
     normalize: bool = False,
     warmup: int = 1_000,
     trainable: bool = False,
@@ -71,17 +72,29 @@ def make_encoder(
         space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict of these.
         embedding_size: Size of the embedding; of each key's embedding for Dict spaces.
         seed: Seed of the weights; torch's global generator is not used.
+        init: Distribution of the weights: "orthogonal" with gain sqrt(2), or "torch", PyTorch's own for each layer.
         normalize: Normalise observations to zero mean and unit variance before encoding them.
         warmup: Observations from which the statistics are computed before they are frozen.
         trainable: Whether the parameters can be trained, as RIDE does; frozen otherwise.
     """
     if embedding_size < 1:
         raise ValueError(f"embedding_size must be at least 1, got {embedding_size}")
+    if init not in get_args(Initialization):
+        raise ValueError(f"init must be 'orthogonal' or 'torch', got {init!r}")
     check_space(space, "observation_space")
     generator = torch.Generator().manual_seed(seed)
-    encoder = _build(space, embedding_size, generator, warmup if normalize else 0)
+    weights = _Weights(embedding_size, generator, init)
+    encoder = _build(space, weights, warmup if normalize else 0)
     encoder.eval().requires_grad_(trainable)
     return encoder
+
+
+class _Weights(NamedTuple):
+    """How many numbers a network gives, and how its random weights are drawn."""
+
+    embedding_size: int
+    generator: torch.Generator
+    init: Initialization
 
 
 class SpaceEncoder(Encoder):
@@ -142,9 +155,9 @@ class SpaceEncoder(Encoder):
 class VectorEncoder(SpaceEncoder):
     """Encodes all spaces but images by the paper's MLP."""
 
-    def __init__(self, space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> None:
+    def __init__(self, space: Space, weights: _Weights, warmup: int) -> None:
         size = feature_size(space)
-        super().__init__(space, dense_network(size, embedding_size, generator), _normalizer((size,), warmup))
+        super().__init__(space, dense_network(size, *weights), _normalizer((size,), warmup))
 
     def _chunk_size(self, *, on_gpu: bool) -> int:
         return VECTORS_PER_CHUNK[on_gpu]
@@ -161,11 +174,9 @@ class ImageEncoder(SpaceEncoder):
     numbers. So they follow loading, moving and training, and gradients flow through them.
     """
 
-    def __init__(
-        self, space: Space, channel_axis: int, embedding_size: int, generator: torch.Generator, warmup: int
-    ) -> None:
+    def __init__(self, space: Space, channel_axis: int, weights: _Weights, warmup: int) -> None:
         shape = _channels_first(space, channel_axis)
-        super().__init__(space, conv_network(shape, embedding_size, generator), _normalizer(shape, warmup))
+        super().__init__(space, conv_network(shape, *weights), _normalizer(shape, warmup))
         self.channel_axis = channel_axis
         # With channels first, oneDNN reorders the output of each layer, at most 2 / channels as many numbers as pixels.
         # With channels last, the pixels must be reordered unless they have this layout (benchmarks/encoder.py).
@@ -263,14 +274,14 @@ class FrozenNormalizer(nn.Module):
         return (values - self.moments.mean.to(values.dtype)) / scale.to(values.dtype)
 
 
-def _build(space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> Encoder:
+def _build(space: Space, weights: _Weights, warmup: int) -> Encoder:
     parts = dict_parts(space)
     if parts is None:
         channel_axis = image_channel_axis(space)
         if channel_axis is None:
-            return VectorEncoder(space, embedding_size, generator, warmup)
-        return ImageEncoder(space, channel_axis, embedding_size, generator, warmup)
-    return DictEncoder({key: _build(part, embedding_size, generator, warmup) for key, part in parts.items()})
+            return VectorEncoder(space, weights, warmup)
+        return ImageEncoder(space, channel_axis, weights, warmup)
+    return DictEncoder({key: _build(part, weights, warmup) for key, part in parts.items()})
 
 
 def _normalizer(shape: tuple[int, ...], warmup: int) -> FrozenNormalizer | None:

@@ -111,6 +111,15 @@ class Rollout:
             return map_observations(lambda tensor: tensor.flatten(0, 1), values)
         return map_observations(lambda tensor: tensor[self.valid.to(tensor.device)], values)
 
+    def spread(self, values: Tensor) -> Tensor:
+        """The inverse of `steps`, on the device of the values: (n, …) to (n_steps, n_envs, …), 0 in padded steps."""
+        if self.lengths is None:
+            return values.unflatten(0, self.dones.shape)
+        valid = self.valid.to(values.device)
+        padded = values.new_zeros(*valid.shape, *values.shape[1:])
+        padded[valid] = values
+        return padded
+
     def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:
         """Raise a ValueError unless shapes and the values of every valid step fit the spaces."""
         if self.n_envs != n_envs:

@@ -13,10 +13,21 @@ ROOT = Path(revd.__file__).parent
 PATHS = sorted(ROOT.rglob("*.py"))
 
 #: What each part of the package may import of the others; every part may import itself.
-FOUNDATION = {"arrays", "functional", "names", "moments", "spaces", "rollout", "networks", "encoders"}
+FOUNDATION = {
+    "arrays",
+    "former_defaults",
+    "functional",
+    "names",
+    "moments",
+    "spaces",
+    "rollout",
+    "networks",
+    "encoders",
+}
 REWARDS = FOUNDATION | {"storage", "rewards", "weighting"}
 ALLOWED: dict[str, set[str]] = {
     "arrays": set(),
+    "former_defaults": set(),
     "functional": set(),
     "names": set(),
     "storage": set(),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from revd.names import unknown_name
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig, build_config
+from revd.rewards.noise import Noise
 from revd.rewards.re3 import RE3
 from revd.rewards.revd import REVD
 from revd.rewards.ride import RIDE
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from revd.spaces import Space
 
 #: Every method by its name in `make_reward`, the callback and the command line.
-REWARDS: dict[str, type[IntrinsicReward]] = {"revd": REVD, "re3": RE3, "ride": RIDE}
+REWARDS: dict[str, type[IntrinsicReward]] = {"revd": REVD, "re3": RE3, "ride": RIDE, "noise": Noise}
 
 
 def make_reward(
@@ -75,4 +76,14 @@ def _check_instance(reward: IntrinsicReward, observation_space: Space, action_sp
             raise ValueError(f"the {method} instance was made for {name} {getattr(reward, name)}, not {value}")
 
 
-__all__ = ["RE3", "REVD", "REWARDS", "RIDE", "IntrinsicReward", "RewardConfig", "check_parameters", "make_reward"]
+__all__ = [
+    "RE3",
+    "REVD",
+    "REWARDS",
+    "RIDE",
+    "IntrinsicReward",
+    "Noise",
+    "RewardConfig",
+    "check_parameters",
+    "make_reward",
+]

@@ -16,6 +16,7 @@ from revd.rollout import HOW_TO_GIVE_SUCCESSORS
 from revd.spaces import check_space, dict_parts
 
 if TYPE_CHECKING:
+    from revd.encoders import Encoder
     from revd.rollout import Rollout
     from revd.spaces import Space
 
@@ -44,6 +45,10 @@ class IntrinsicReward(nn.Module, ABC):
     calls: Tensor
     #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
     uses_successors: ClassVar[bool] = True
+    #: Embeds observations; None for the methods that do not.
+    encoder: Encoder | None
+    #: Embeddings of the observations of the last `compute`, (n_steps, n_envs, d), if it made them all.
+    latest_embeddings: Tensor | None = None
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__()
@@ -59,10 +64,12 @@ class IntrinsicReward(nn.Module, ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.n_envs = n_envs
+        self.encoder = None
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         self.bonus_moments = RunningMoments()
         self._metrics: dict[str, float] = {}
         self._recorded: dict[str, Mean] = {}
+        self._paid: Tensor | None = None
 
     @property
     def device(self) -> torch.device:
@@ -81,14 +88,18 @@ class IntrinsicReward(nn.Module, ABC):
         """
         self.check_rollout(rollout)
         self.check_rollout_length(rollout.n_steps)
-        self._metrics, self._recorded = {}, {}
+        self._metrics, self._recorded, self._paid = {}, {}, None
+        self.latest_embeddings = None
         valid = rollout.valid_on(self.device)
         bonus = torch.zeros(valid.shape, device=self.device)
         if rollout.n_valid > 0 and self.warmed_up(rollout):
             bonus = torch.where(valid, self.bonus(rollout), 0.0)
+        paid, self._paid = valid if self._paid is None else valid & self._paid, None
         self._check_finite(bonus)
         if self.config.normalize == "rms":
             bonus = self._divide_by_std(bonus, valid)
+        elif self.config.normalize == "standard":
+            bonus = self._standardize(bonus, paid)
         self.calls += 1
         self.record(bonus_mean=Mean(total(bonus), max(rollout.n_valid, 1)))
         self._read_recorded()
@@ -145,13 +156,32 @@ class IntrinsicReward(nn.Module, ABC):
         self._metrics |= read_means(self._recorded)
         self._recorded = {}
 
+    def set_paid(self, paid: Tensor) -> None:
+        """Say which steps have what the method needs, (n_steps, n_envs) bool, for use inside `bonus`; all by default.
+
+        normalize="standard" pays the others 0, rather than less than nothing, and leaves them out of its statistics.
+        """
+        self._paid = paid
+
     def _divide_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
         # A call that pays nothing (REVD's first segment, a warm-up) does not show the size of the bonus.
         if bonus.any():
             self.bonus_moments.update(bonus[valid])
+        return bonus / self._mean_and_divisor()[1]
+
+    def _standardize(self, bonus: Tensor, paid: Tensor) -> Tensor:
+        # As above: and a call that pays nothing must not become one that takes.
+        if not bonus.any():
+            return bonus
+        self.bonus_moments.update(bonus[paid])
+        mean, divisor = self._mean_and_divisor()
+        return torch.where(paid, (bonus - mean) / divisor, 0.0)
+
+    def _mean_and_divisor(self) -> tuple[float, float]:
+        """The running mean of the bonus and its running standard deviation, or 1 if that is no divisor."""
         std, mean = torch.stack([self.bonus_moments.std, self.bonus_moments.mean]).tolist()
-        # A constant bonus varies by rounding only, and float32 rounds very small deviations to 0: neither is a divisor.
-        return bonus / std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else bonus
+        # A constant bonus varies by rounding only, and float32 rounds very small deviations to 0.
+        return mean, std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else 1.0
 
     def _check_finite(self, bonus: Tensor) -> None:
         # The maximum is NaN if one value is. It needs fewer kernel launches than `isfinite`, which alone needs four.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import Tensor
 
-from revd.encoders import make_encoder
+from revd.encoders import Encoder, make_encoder
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import EmbeddingConfig, RewardConfig
 
@@ -24,6 +23,7 @@ class EmbeddingReward(IntrinsicReward):
 
     config_type: ClassVar[type[RewardConfig]] = EmbeddingConfig
     config: EmbeddingConfig
+    encoder: Encoder
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__(observation_space, action_space, n_envs, **parameters)
@@ -31,6 +31,7 @@ class EmbeddingReward(IntrinsicReward):
             observation_space,
             embedding_size=self.config.embedding_size,
             seed=self.config.seed,
+            init=self.config.init,
             normalize=self.config.normalize_observations,
             warmup=self.config.warmup,
             trainable=self.trains_encoder,
@@ -51,15 +52,10 @@ class EmbeddingReward(IntrinsicReward):
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
         """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
         # In float32 also under autocast: they are stored, and distances between them must be exact.
-        embeddings: Tensor = self.encoder(rollout.steps(observations)).float()
-        if rollout.lengths is None:
-            embeddings = embeddings.unflatten(0, rollout.dones.shape)
-        else:
-            valid = rollout.valid.to(self.device)
-            padded = torch.zeros(*valid.shape, self.encoder.embedding_size, device=self.device)
-            padded[valid] = embeddings
-            embeddings = padded
+        embeddings = rollout.spread(self.encoder(rollout.steps(observations)).float())
         _check_magnitude(embeddings)
+        if observations is rollout.observations:
+            self.latest_embeddings = embeddings
         return embeddings
 
 

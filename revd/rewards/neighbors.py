@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from revd.rewards.config import NeighborConfig, RewardConfig
+from revd.rewards.distinct_segments import merge_duplicates
 from revd.rewards.embedding import EmbeddingReward
 from revd.rewards.segments import EpisodeMemory, RolloutMemory, SegmentMemory
 
 if TYPE_CHECKING:
+    from revd.rewards.segments import Segments
     from revd.spaces import Space
 
 
@@ -38,6 +40,10 @@ class NeighborReward(EmbeddingReward):
     def end_episodes(self) -> None:
         """End the running episodes in the memory."""
         self.memory.end_episodes()
+
+    def states_of(self, segments: Segments) -> Segments:
+        """The states among which neighbours are sought: all, or with `merge_duplicates` the distinct ones."""
+        return merge_duplicates(segments, k=self.config.k) if self.config.merge_duplicates else segments
 
     def _make_memory(self) -> SegmentMemory:
         config, size = self.config, self.encoder.embedding_size

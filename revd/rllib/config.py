@@ -48,8 +48,8 @@ def with_intrinsic_reward(
         decay: kappa, by which the weight shrinks.
         decay_per: "rollout" (a batch of RLlib) or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
-        normalize: "rms" divides the bonus by its running standard deviation. Only with a name: pass it to `make_reward`
-            for an instance.
+        normalize: "rms" divides the bonus by its running standard deviation, "standard" subtracts its running mean
+            first. Only with a name: pass it to `make_reward` for an instance.
         reward_params: Parameters of the reward, such as `k` or `alpha`, only with a name; `seed` is the config's by
             default.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from revd.rewards import REWARDS, IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import build_config, require_choice
+from revd.rewards.config import BONUS_NORMALIZATIONS, build_config, require_choice
 from revd.weighting.balance_warnings import IN_RLLIB
 from revd.weighting.weighting import Weighting
 
@@ -35,7 +35,7 @@ class Options:
 
     def __post_init__(self) -> None:
         self.make_weighting()
-        require_choice("normalize", self.normalize, ("none", "rms"))
+        require_choice("normalize", self.normalize, BONUS_NORMALIZATIONS)
         own = [entry.name for entry in fields(self) if entry.name not in ("reward", "reward_params")]
         check_parameters(self.reward, self._parameters(), besides=own)
 

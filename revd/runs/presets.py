@@ -64,6 +64,10 @@ PAPER_TRAINING: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
 
 _EMBEDDING = {"atari": 128, "bullet": 64}
 _NEIGHBORS = {"atari": 5, "bullet": 3}
+#: PyTorch's own weights, as in the method authors' published code; the paper says "randomly initialized".
+_ENCODER = {"init": "torch"}
+#: The equations as they are printed: every copy of a state is a neighbour, and is paid in full.
+_LITERAL = {"merge_duplicates": False}
 
 #: The tables' rows about REVD, and the appendix's paragraphs "RE3" and "RIDE".
 PAPER_REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
@@ -79,17 +83,24 @@ PAPER_REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyT
                     "k": _NEIGHBORS[family],
                     "alpha": 0.5,
                     "eps": 1e-4,
+                    **_ENCODER,
+                    **_LITERAL,
                 },
             },
             "re3": {
                 "weight": 0.05,
                 "decay": 1e-5,
-                "reward_params": {"embedding_size": _EMBEDDING[family], "k": 5, "log": False},
+                "reward_params": {"embedding_size": _EMBEDDING[family], "k": 5, "log": False, **_ENCODER, **_LITERAL},
             },
             "ride": {
                 "weight": 0.1,
                 "decay": 1e-5,
-                "reward_params": {"embedding_size": _EMBEDDING[family], "inverse": False, "learning_rate": 3e-4},
+                "reward_params": {
+                    "embedding_size": _EMBEDDING[family],
+                    "inverse": False,
+                    "learning_rate": 3e-4,
+                    **_ENCODER,
+                },
             },
             "none": {},
         }.items()

@@ -69,7 +69,7 @@ def train_in(run: RunDirectory, config: TrainConfig, *, report: Report | None = 
     The directory is checked again once it is locked. Sets torch's number of threads for the whole process.
     """
     torch.set_num_threads(config.torch_threads)
-    settings = replace(config, engine=run.engine_of(config))
+    settings = replace(run.completed(config), engine=run.engine_of(config))
     with closing(prepare(settings)) as training:
         if config.init_from is not None and run.checkpoints.newest_steps is None:
             training.start_from(
@@ -262,6 +262,7 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
     callback = IntrinsicRewardCallback(
         reward,
         weight=config.weight,
+        strength=config.strength,
         decay=config.decay,
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,

@@ -57,8 +57,9 @@ def check_parameters_matter(subject: Subject) -> None:
 
 def _has_effect(subject: Subject, name: str, config: RewardConfig) -> bool:
     """Whether some other value of a parameter changes a bonus or a loss."""
-    # Short episodes, and long ones, which fill a memory.
-    rollouts = [*subject.rollouts(), *subject.rollouts(3, seed=1, done_rate=0.0)]
+    # Short episodes, long ones, which fill a memory, and states that come again.
+    more = (*subject.rollouts(3, seed=1, done_rate=0.0), *subject.rollouts(2, seed=2, duplicate_rate=0.5))
+    rollouts = [*subject.rollouts(), *more]
     for context, values in _given_values(subject, name) or _candidate_values(config, name):
         before = _outputs(subject, context, rollouts)
         if before is None:

@@ -17,7 +17,7 @@ from revd.runs.config import NO_REWARD, TrainConfig
 from revd.tuning.space import DEFAULT_VALUES, ValueSet, parse_values
 
 #: Searchable fields of `TrainConfig`; those of the bonus only if there is a bonus.
-_BONUS_FIELDS = ("weight", "decay", "decay_per", "extrinsic_weight", "normalize_bonus")
+_BONUS_FIELDS = ("weight", "strength", "decay", "decay_per", "extrinsic_weight", "normalize_bonus")
 _TRAINING_FIELDS = ("n_envs", "normalize", "network", "batch_norm")
 #: `normalize` is set by `normalize_bonus`, and a better seed is luck.
 _EXCLUDED_REWARD_PARAMETERS = ("seed", "normalize")
@@ -89,8 +89,11 @@ def make_space(config: TrainConfig, words: Sequence[str] = ()) -> SearchSpace:
     for name, count in Counter(dimension.name for dimension in space).items():
         if count > 1:
             raise ValueError(f"search names {name!r} {count} times; name it once")
-    if {"network", "batch_norm"} <= {dimension.name for dimension in space}:
+    names = {dimension.name for dimension in space}
+    if {"network", "batch_norm"} <= names:
         raise ValueError("search network or batch_norm, not both: only the paper's network has it")
+    if {"weight", "strength"} <= names:
+        raise ValueError("search weight or strength, not both: a strength belongs to weight auto")
     for dimension in space:
         _check_values(config, dimension)
     return space
@@ -135,8 +138,10 @@ def _parse_dimension(word: str, known: Mapping[str, Parameter]) -> SearchDimensi
     if not equals and parameter.key not in DEFAULT_VALUES:
         ranges = "" if isinstance(parameter.default, bool | str) else f"{name}=LOW:HIGH, {name}=LOW:HIGH:log or "
         raise ValueError(f"search needs values for {name!r}: {ranges}{name}=A,B,C")
+    # A weight is a number, though its default is "auto".
+    like = 0.0 if parameter.field == "weight" else parameter.default
     try:
-        candidates = parse_values(values if equals else DEFAULT_VALUES[parameter.key], like=parameter.default)
+        candidates = parse_values(values if equals else DEFAULT_VALUES[parameter.key], like=like)
     except ValueError as error:
         raise ValueError(f"search {word!r}: {error}") from error
     return SearchDimension(parameter=parameter, candidates=candidates)

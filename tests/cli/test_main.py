@@ -70,7 +70,14 @@ def test_help_names_every_algorithm_and_default(capsys):
     exit_code(["train", "--help"])
     text = capsys.readouterr().out
     assert all(algo in text for algo in ALGORITHMS)
-    for words in ("(default: revd)", "runs/TASK/ALGO-REWARD-seedSEED", "KEY=VALUE"):
+    for words in (
+        "--weight FLOAT|{auto}",
+        "(default: auto)",
+        "--strength FLOAT",
+        "(default: revd)",
+        "runs/TASK/ALGO-REWARD-seedSEED",
+        "KEY=VALUE",
+    ):
         assert words in text
 
 
@@ -138,6 +145,9 @@ def test_wrong_use_is_one_line_and_exit_code_two(arguments, message, capsys):
             ["--task", "revd_test_nowhere:X-v0"],
             "cannot be imported: ModuleNotFoundError: No module named",
         ),
+        (["--weight", "0.5", "--strength", "0.2"], "revd: strength 0.2 belongs to weight auto, but weight is 0.5"),
+        (["--weight", "-1"], "revd: weight must be a finite number of at least 0, got -1.0"),
+        (["--strength", "0.5", "--reward", "none"], "revd: strength is 0.5, but reward 'none' pays no bonus"),
         (["--weight", "0.5", "--reward", "none"], "revd: weight is 0.5, but reward 'none' pays no bonus"),
         (["--batch-norm", "train"], "revd: batch_norm is 'train', but network 'sb3' has none"),
         (["--task", "Undrawn-v0", "--video"], "revd: task 'Undrawn-v0' cannot be drawn"),
@@ -154,8 +164,8 @@ def test_wrong_names_and_flags_are_reported_first(arguments, message, capsys, mo
 
 
 def test_what_means_nothing_without_a_bonus_may_be_given_as_it_is(trained):
-    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "0.1", "--batch-norm", "off"]])
-    assert (trained[0].reward, trained[0].weight) == ("none", 0.1)
+    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "auto", "--batch-norm", "off"]])
+    assert (trained[0].reward, trained[0].weight) == ("none", "auto")
 
 
 @pytest.mark.parametrize("command", ["train", "pretrain"])
@@ -210,6 +220,22 @@ def test_the_same_command_finds_a_finished_run(capsys):
     assert Path("here/episodes.csv").read_text() == before
 
 
+def test_an_old_run_is_resumed_with_the_weight_that_was_its_default(capsys):
+    cli.main(["train", *SHORT, "--weight", "0.1", "--output", "here"])
+    values = json.loads(Path("here/config.json").read_text())
+    del values["strength"]
+    Path("here/config.json").write_text(json.dumps(values))
+    longer = ["train", *SHORT, "--steps", "192", "--output", "here"]
+    for given in ("auto", "0.5"):
+        assert exit_code([*longer, "--weight", given]) == 2
+        assert "weight is 0.1 there and" in capsys.readouterr().err
+    assert exit_code([*longer, "--strength", "0.5"]) == 2
+    assert "strength 0.5 belongs to weight auto" in capsys.readouterr().err
+    cli.main(longer)
+    assert json.loads(Path("here/config.json").read_text())["weight"] == 0.1
+    assert RunDirectory(Path("here")).read_status().steps == 192
+
+
 def test_a_finished_run_of_something_else_is_not_taken_for_this_one(capsys):
     cli.main(["train", *SHORT, "--output", "here"])
     assert exit_code(["train", *SHORT, "--seed", "7", "--output", "here"]) == 2
@@ -247,6 +273,38 @@ def test_a_preset_gives_the_defaults_and_flags_go_over_it(trained):
     assert (config.steps, config.n_envs, config.normalize, config.network) == (5, 10, "both", "paper")
     assert (config.algo_params["n_steps"], config.algo_params["n_epochs"]) == (64, 5)
     assert (config.reward_params["embedding_size"], config.sparse) == (64, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("flags", "weight", "strength"),
+    [
+        ("", "auto", 0.1),
+        ("--weight auto --strength 0.3", "auto", 0.3),
+        ("--strength 0", "auto", 0.0),
+        ("--weight 0.3", 0.3, 0.1),
+        ("--preset paper", 0.1, 0.1),
+        ("--preset paper --reward re3", 0.05, 0.1),
+        ("--preset paper --weight 0.7", 0.7, 0.1),
+        ("--preset paper --weight auto --strength 0.3", "auto", 0.3),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "pretrain"])
+def test_the_weight_is_automatic_or_a_number(command, flags, weight, strength, trained):
+    cli.main(shlex.split(f"{command} --task bullet/hopper {flags}"))
+    (config,) = trained
+    assert (config.weight, config.strength) == (weight, strength)
+    assert TrainConfig.from_json(config.to_json()) == config
+
+
+def test_a_weight_that_is_neither(capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", "--weight", "aut"]) == 2
+    captured = capsys.readouterr()
+    assert "--weight FLOAT|{auto}" in captured.out + captured.err
+
+
+def test_the_papers_weight_has_no_strength(capsys):
+    assert exit_code(shlex.split("train --preset paper --task bullet/hopper --strength 0.3")) == 2
+    assert "strength 0.3 belongs to weight auto, but weight is 0.1" in capsys.readouterr().err
 
 
 def test_a_preset_that_does_not_fit_is_one_line(capsys):

@@ -33,7 +33,7 @@ def test_a_dry_run_shows_the_space_and_starts_nothing(capsys, tmp_path):
     counts = ["--trials", "7", "--seeds", "3", "--steps", "1e5"]
     cli.main([*CART_POLE, "--search", "weight=0.01:1:log", "k=3,5", *counts, "--dry-run"])
     text = capsys.readouterr().out
-    assert "│ weight    │ 0.01:1.0:log │ 0.1     │" in text
+    assert "│ weight    │ 0.01:1.0:log │ auto    │" in text
     assert "│ k         │ 3,5          │ 3       │" in text
     assert "7 trials of PPO+REVD on CartPole-v1, 21 runs of 100,000 steps in all" in text
     assert text.endswith("into runs/CartPole-v1/tune-ppo-revd\nNothing was started.\n")
@@ -50,6 +50,15 @@ def test_a_search_ends_with_a_table_and_the_best_command(capsys, tmp_path, launc
     best = max(config.weight for config in launcher.started)
     command = f"revd train --task CartPole-v1 --algo a2c --output here/best --n-envs 2 --weight {best}"
     assert text.splitlines()[-1] == f"The best again: {command}"
+
+
+def test_the_strength_of_an_automatic_weight_is_searched(capsys, launcher):
+    launcher.earns = lambda config, part: part + config.strength
+    cli.main([*CART_POLE, "--trials", "3", "--jobs", "4", "--search", "strength", "--output", "here"])
+    best = max(config.strength for config in launcher.started)
+    assert {config.weight for config in launcher.started} == {"auto"}
+    command = f"revd train --task CartPole-v1 --output here/best --n-envs 2 --strength {best}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"The best again: {command}"
 
 
 def test_a_search_whose_trials_tie_has_no_best(capsys, launcher):

@@ -118,6 +118,42 @@ def test_rms_leaves_a_bonus_that_varies_by_rounding_only() -> None:
         torch.testing.assert_close(reward.compute(rollout), torch.full((8, 2), 0.1))
 
 
+def test_standard_pays_what_varies_by_rounding_only_nothing() -> None:
+    reward = Constant(BOX, DISCRETE, 2, normalize="standard")
+    for rollout in make_rollouts(0, 3):
+        torch.testing.assert_close(reward.compute(rollout), torch.zeros(8, 2), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_standard_subtracts_the_mean_and_divides_by_the_deviation_of_all_paid_steps(mode: str) -> None:
+    """Steps that are padding or lack neighbours are paid nothing, not less than nothing."""
+    plain, standard = make(mode), make(mode, normalize="standard")
+    paid_before = torch.zeros(0, dtype=torch.float64)
+    for rollout in make_rollouts(7, 5, Shape(ragged=True, done_rate=0.3, n_steps=12)):
+        raw, bonus = plain.compute(rollout), standard.compute(rollout)
+        # These states are all different, so that only steps without neighbours are paid exactly nothing.
+        paid = raw != 0
+        paid_before = torch.cat([paid_before, raw[paid].double()])
+        expected = torch.zeros_like(raw)
+        if paid.any():
+            expected[paid] = ((raw[paid] - paid_before.mean()) / paid_before.std(unbiased=False)).float()
+        torch.testing.assert_close(bonus, expected, rtol=1e-4, atol=1e-5)
+        plain.update(rollout)
+        standard.update(rollout)
+    assert len(paid_before) > 10
+
+
+def test_a_call_that_pays_nothing_takes_nothing() -> None:
+    """A reward that has paid before, then not at all."""
+    reward = Constant(BOX, DISCRETE, 2, normalize="standard")
+    reward.value = 3.0
+    reward.compute(make_rollout(0))
+    moments = copy.deepcopy(reward.bonus_moments.state_dict())
+    reward.bonus = lambda rollout: torch.zeros(8, 2)  # type: ignore[method-assign]
+    assert not reward.compute(make_rollout(0)).any()
+    assert_same_state(reward.bonus_moments.state_dict(), moments)
+
+
 def test_a_method_of_ones_own_needs_a_bonus_only() -> None:
     reward = Constant(BOX, DISCRETE, 2)
     assert reward.update(make_rollout(0)) == {}

@@ -24,10 +24,10 @@ if torch.cuda.is_available():
 from tests.support.pretend_gpu import PretendGpu
 
 IMAGE = spaces.Box(0, 255, (1, 36, 36), np.uint8)
-#: Are the actions valid; are embeddings small enough; how many states are remembered; is the bonus finite; and all
-#: metrics at once. RIDE embeds successors too, remembers three things, and sends what states see, for short episodes
-#: and for long ones.
-EXPECTED_WAITS = {"revd": 5, "re3": 5, "ride": 10}
+#: Are the actions valid; are embeddings small enough; how many states are remembered; how many of them are distinct; is
+#: the bonus finite; and all metrics at once. RIDE does not merge copies. It embeds successors too, remembers three
+#: things, and sends what states see, for short episodes and for long ones.
+EXPECTED_WAITS = {"revd": 6, "re3": 6, "ride": 10}
 
 
 @pytest.fixture
@@ -37,9 +37,14 @@ def gpu() -> Iterator[PretendGpu]:
 
 
 def images(seed: int, place: str = "cuda") -> revd.Rollout:
-    """Observations and actions on the GPU, where a fast policy has left them; the ends of episodes are the host's."""
+    """Observations and actions on the GPU, where a fast policy has left them; the ends of episodes are the host's.
+
+    The first environment stands still for three steps, the second comes back to where it was.
+    """
     rng = np.random.default_rng(seed)
-    frames = torch.as_tensor(rng.integers(0, 256, (13, 2, *IMAGE.shape)).astype(np.uint8), device=place)
+    frames = rng.integers(0, 256, (13, 2, *IMAGE.shape)).astype(np.uint8)
+    frames[3:5, 0], frames[9, 1] = frames[2, 0], frames[4, 1]
+    frames = torch.as_tensor(frames, device=place)
     return revd.Rollout(
         observations=frames[:-1],
         actions=torch.as_tensor(rng.integers(0, 4, (12, 2)), device=place),

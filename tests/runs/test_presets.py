@@ -73,6 +73,8 @@ def test_what_is_built_is_the_papers_table(family, algo):
         else:
             holder, name = ROWS[row]
             assert getattr(holders[holder], name) == value, row
+    assert holders["reward"].merge_duplicates is False, "the equation as it is printed"
+    assert holders["reward"].init == "torch"
     if family == "atari":
         assert training.model.observation_space.shape == (4, 84, 84), "stacked and small frames"
     training.close()
@@ -82,10 +84,16 @@ def test_what_is_built_is_the_papers_table(family, algo):
 def test_the_other_rewards_of_the_appendix(family, size):
     re3 = preset_fields("paper", family=family, algo="ppo", reward="re3")
     assert (re3["weight"], re3["decay"]) == (0.05, 1e-5)
-    assert re3["reward_params"] == {"embedding_size": size, "k": 5, "log": False}
+    assert re3["reward_params"] == {
+        "embedding_size": size,
+        "k": 5,
+        "log": False,
+        "init": "torch",
+        "merge_duplicates": False,
+    }
     ride = preset_fields("paper", family=family, algo="ppo", reward="ride")
     assert (ride["weight"], ride["decay"]) == (0.1, 1e-5)
-    assert ride["reward_params"] == {"embedding_size": size, "inverse": False, "learning_rate": 3e-4}
+    assert ride["reward_params"] == {"embedding_size": size, "inverse": False, "learning_rate": 3e-4, "init": "torch"}
 
 
 def test_decisions_where_the_paper_is_silent():

@@ -23,6 +23,7 @@ from revd.runs.directory import RunDirectory
 from revd.runs.lease import LeaseLostError
 from revd.runs.parameters import Parameters
 from revd.runs.train import train
+from revd.sb3.checkpoint import Checkpoint
 from tests.fast.support import Replays
 from tests.support.pretend_gpu import PretendGpu
 
@@ -37,6 +38,7 @@ def config(tmp_path):
         n_envs=2,
         output=tmp_path / "run",
         normalize="both",
+        weight=0.1,
         decay=0.01,
         checkpoint_every=3 * ROLLOUT,
         eval_every=4 * ROLLOUT,
@@ -51,11 +53,12 @@ def read(path):
 
 
 def assert_complete(config):
-    """As if nothing had happened: every rollout once, the weight by its schedule, episodes in order."""
+    """As if nothing had happened: every rollout once, weight or strength by its schedule, episodes in order."""
     progress = read(config.directory / "progress.csv")
     assert [int(row["time/total_timesteps"]) for row in progress] == list(range(ROLLOUT, config.steps + 1, ROLLOUT))
-    weights = [config.weight * (1 - config.decay) ** (index + 1) for index in range(len(progress))]
-    assert [float(row["exploration/weight"]) for row in progress] == pytest.approx(weights, rel=1e-12)
+    name = "strength" if config.weight == "auto" else "weight"
+    expected = [getattr(config, name) * (1 - config.decay) ** (index + 1) for index in range(len(progress))]
+    assert [float(row[f"exploration/{name}"]) for row in progress] == pytest.approx(expected, rel=1e-12)
     updates = [float(row["train/n_updates"]) for row in progress[1:]]
     assert updates == list(range(1, len(progress))), "every rollout was trained on once"
     steps = [int(row["steps"]) for row in read(config.directory / "episodes.csv")]
@@ -110,6 +113,36 @@ def test_an_interrupted_run_resumes(config, rollouts):
     )
 
 
+def test_an_automatic_weight_goes_on(config):
+    """The critic learns from every rollout once, and no deviation starts anew."""
+    config = replace(config, weight="auto")
+    interrupted(config, 5 * ROLLOUT)
+    interrupted(config, 12 * ROLLOUT)
+    train(config)
+    assert_complete(config)
+    assert [session["steps"] for session in json.loads((config.directory / "run.json").read_text())["resumed"]] == [
+        3 * ROLLOUT,
+        9 * ROLLOUT,
+    ]
+    state = Checkpoint.read(config.directory / "bonus.safetensors").weighting
+    # REVD's first rollout pays nothing.
+    assert int(state["critic.fits"]) == 19
+    assert float(state["bonus.total"]) == pytest.approx(sum(0.9**index for index in range(19)), rel=1e-12)
+    assert float(state["task_advantages.total"]) == pytest.approx(sum(0.9**index for index in range(20)), rel=1e-12)
+
+
+def test_a_run_from_before_automatic_weights_goes_on_with_its_number(config):
+    interrupted(config, 5 * ROLLOUT)
+    path = config.directory / "config.json"
+    values = json.loads(path.read_text())
+    assert (values.pop("strength"), values["weight"]) == (0.1, 0.1)
+    path.write_text(json.dumps(values))
+    with pytest.raises(FileExistsError, match=r"weight is 0.1 there and 'auto' here"):
+        train(replace(config, weight="auto"))
+    train(config)
+    assert_complete(config)
+
+
 @pytest.mark.filterwarnings("ignore:You are trying to run")
 @pytest.mark.parametrize("then", [{"device": "cuda"}, {"device": "cuda", "trainer": "sb3"}, {"device": "cpu"}], ids=str)
 def test_a_run_on_a_gpu_resumes_there_or_elsewhere(config, then, monkeypatch):
@@ -129,6 +162,33 @@ def test_a_run_on_a_gpu_resumes_there_or_elsewhere(config, then, monkeypatch):
     assert_complete(config)
     assert json.loads((config.directory / "run.json").read_text())["resumed"][0]["steps"] == 3 * ROLLOUT
     assert torch.equal(second.generator, first.generator) == (then["device"] == "cuda")
+
+
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_a_run_from_before_duplicates_were_merged_resumes_without(config, sessions):
+    path = config.directory / "config.json"
+    config = replace(config, steps=4 * ROLLOUT, normalize="none", eval_every=0)
+    train(replace(config, reward_params=Parameters(merge_duplicates=False)))
+    values = json.loads(path.read_text())
+    del values["reward_params"]["merge_duplicates"], values["resolved"]["reward_params"]["merge_duplicates"]
+    path.write_text(json.dumps(values))
+    for session in range(sessions):
+        train(replace(config, steps=(5 + session) * ROLLOUT))
+    values, run = json.loads(path.read_text()), json.loads((config.directory / "run.json").read_text())
+    assert values["reward_params"] == {}
+    assert values["resolved"]["reward_params"]["merge_duplicates"] is False
+    assert "--reward-params merge_duplicates=false" in run["repeat"]
+    train(replace(config, steps=7 * ROLLOUT, reward_params=Parameters(merge_duplicates=False)))
+    with pytest.raises(FileExistsError, match="already holds a run with other settings"):
+        train(replace(config, steps=8 * ROLLOUT, reward_params=Parameters(merge_duplicates=True)))
+
+
+def test_a_new_run_merges_duplicates_in_every_session(config):
+    for steps in (2 * ROLLOUT, 3 * ROLLOUT):
+        train(replace(config, steps=steps, eval_every=0))
+        values = json.loads((config.directory / "config.json").read_text())
+        assert values["resolved"]["reward_params"]["merge_duplicates"] is True
+    assert "merge_duplicates" not in json.loads((config.directory / "run.json").read_text())["repeat"]
 
 
 def test_interrupted_many_times(config):
@@ -198,7 +258,9 @@ def test_a_finished_run_is_not_changed(config):
 
 def test_the_policy_of_another_run_is_trained_further(config, tmp_path):
     train(replace(config, steps=5 * ROLLOUT, extrinsic_weight=0.0))
-    tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", decay=1e-5)
+    tuned = replace(
+        config, output=tmp_path / "tuned", init_from=config.directory, reward="none", weight="auto", decay=1e-5
+    )
     train(replace(tuned, steps=2 * ROLLOUT))
     assert RunDirectory(tuned.directory).read_status().steps == 2 * ROLLOUT
     with pytest.raises(ValueError, match=r"init_from '.*nowhere' contains no checkpoint"):

@@ -103,6 +103,8 @@ def test_settings_reach_the_callback_and_the_environment(config):
     callback = training.intrinsic
     assert (callback.weight, callback.decay, callback.decay_per) == (0.7, 0.2, "step")
     assert callback.extrinsic_weight == 0.5
+    automatic = prepare(replace(config, weight="auto", strength=0.4)).intrinsic
+    assert (automatic.weight, automatic.strength) == ("auto", 0.4)
     env = training.model.get_env()
     assert (env.norm_reward, env.norm_obs, env.gamma) == (True, False, 0.9)
 

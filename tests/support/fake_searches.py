@@ -11,7 +11,7 @@ from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space
 from tests.support.fake_runs import FakeLauncher
 
-TRAINING = TrainConfig(task="CartPole-v1", steps=1000, n_envs=2)
+TRAINING = TrainConfig(task="CartPole-v1", steps=1000, n_envs=2, weight=0.1)
 SPACE = make_space(TRAINING, ["weight", "k=1:15"])
 
 

@@ -22,14 +22,37 @@ def kth(distances: list[float], k: int) -> float:
     return sorted(distances)[k - 1] if len(distances) >= k else math.inf
 
 
-def mu(k: int, t: int, states: Points) -> float:
-    """Distance of state t to its k-th nearest *other* state."""
+def mu(k: int, t: int, states: Points, *, merge: bool = False) -> float:
+    """Distance of state t to its k-th nearest *other* state. Merged: others are not its copies, and count once."""
+    if merge:
+        others = [state for state in distinct(states) if not equal(state, states[t])]
+        return nu(min(k, len(others)) if len(states) > k and others else k, states[t], np.array(others))
     return kth([distance(states[t], states[s]) for s in range(len(states)) if s != t], k)
 
 
 def nu(k: int, state: Points, previous: Points) -> float:
     """Distance of a state to the k-th nearest state of another episode."""
     return kth([distance(state, other) for other in previous], k)
+
+
+def merged_nu(k: int, state: Points, previous: Points) -> float:
+    """The same among distinct states; if enough states were few distinct ones, the farthest counts as the k-th."""
+    once = distinct(previous)
+    return nu(min(k, len(once)) if len(previous) >= k else k, state, once)
+
+
+def equal(a: Points, b: Points) -> bool:
+    return all(float(p) == float(q) for p, q in zip(a, b, strict=True))
+
+
+def distinct(states: Points) -> Points:
+    """Every state once, in order of their last visits."""
+    last = [i for i in range(len(states)) if not any(equal(states[i], later) for later in states[i + 1 :])]
+    return states[last]
+
+
+def copies(state: Points, states: Points) -> int:
+    return sum(equal(state, other) for other in states)
 
 
 def neighbor_distances(x: Points, y: Points | None, k: int) -> Points:
@@ -137,6 +160,7 @@ class NaiveREVD:
     alpha: float = 0.5
     eps: float = 1e-4
     scale_by_spread: bool = True
+    merge: bool = False
     nearest: dict[int, list[float]] = field(default_factory=dict)
 
     def spread(self, env: int, states: Points, carried: int) -> float:
@@ -148,15 +172,32 @@ class NaiveREVD:
         self.nearest[env] = nearest[-self.segments.memory_size :]
         return math.tanh(sum(nearest) / len(nearest))
 
+    def merged_spread(self, env: int, states: Points, carried: int) -> float:
+        """L, a mean over distinct states. Those that this rollout does not visit know their nearest so far."""
+        known, new = self.nearest.get(env, []), states[carried:]
+        nearest = []
+        for i, state in enumerate(states):
+            if copies(state, new) > 0:
+                nearest.append(mu(1, i, states, merge=True))
+            else:
+                nearest.append(min([known[i], *(distance(state, other) for other in new)]))
+        self.nearest[env] = nearest[-self.segments.memory_size :]
+        once = [nearest[i] for i in range(len(states)) if copies(states[i], states[i + 1 :]) == 0]
+        found = [value for value in once if math.isfinite(value)]
+        return math.tanh(sum(found) / len(found)) if found else 0.0
+
     def compute(self, steps: Steps) -> Points:
         bonus = steps.zeros()
         for env, paid, states, carried, previous in self.segments.cut(steps):
-            spread = self.spread(env, states, carried)
+            spread = (self.merged_spread if self.merge else self.spread)(env, states, carried)
             spread = spread if self.scale_by_spread else 1.0
             for offset, t in enumerate(paid):
-                mu_k, nu_k = mu(self.k, carried + offset, states), nu(self.k, states[carried + offset], previous)
+                state = states[carried + offset]
+                mu_k = mu(self.k, carried + offset, states, merge=self.merge)
+                nu_k = merged_nu(self.k, state, previous) if self.merge else nu(self.k, state, previous)
                 if math.isfinite(mu_k) and math.isfinite(nu_k):
                     bonus[t, env] = spread * (nu_k / (mu_k + self.eps)) ** (1 - self.alpha)
+                    bonus[t, env] /= math.sqrt(copies(state, states)) if self.merge else 1
         return bonus
 
 
@@ -165,14 +206,16 @@ class NaiveRE3:
     segments: NaiveSegments
     k: int
     log: bool = True
+    merge: bool = False
 
     def compute(self, steps: Steps) -> Points:
         bonus = steps.zeros()
         for env, paid, states, carried, _ in self.segments.cut(steps):
             for offset, t in enumerate(paid):
-                mu_k = mu(self.k, carried + offset, states)
+                mu_k = mu(self.k, carried + offset, states, merge=self.merge)
                 if math.isfinite(mu_k):
                     bonus[t, env] = math.log(mu_k + 1) if self.log else mu_k
+                    bonus[t, env] /= math.sqrt(copies(states[carried + offset], states)) if self.merge else 1
         return bonus
 
 

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from revd import Rollout
 from revd.rewards import IntrinsicReward
-from revd.sb3 import IntrinsicRewardCallback
+from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
 from tests.support.environments import counting_envs
 
 Array = np.ndarray[Any, Any]
@@ -25,6 +25,8 @@ Array = np.ndarray[Any, Any]
 ALGORITHMS: dict[str, type[OnPolicyAlgorithm]] = {
     algorithm.__name__: algorithm for algorithm in (PPO, A2C, TRPO, RecurrentPPO, MaskablePPO)
 }
+#: Ours among them.
+ALL_ALGORITHMS: dict[str, type[OnPolicyAlgorithm]] = {**ALGORITHMS, "FastPPO": FastPPO, "FastA2C": FastA2C}
 
 
 def make_model(algo: str, env: VecEnv, *, n_steps: int = 8, policy: str = "MlpPolicy", **arguments: Any) -> Any:
@@ -33,13 +35,13 @@ def make_model(algo: str, env: VecEnv, *, n_steps: int = 8, policy: str = "MlpPo
     if algo == "RecurrentPPO":
         policy = policy.replace("Policy", "LstmPolicy")
         networks["lstm_hidden_size"] = 8
-    if algo != "A2C":
+    if "A2C" not in algo:
         arguments.setdefault("batch_size", n_steps * env.num_envs)
-    if algo in ("PPO", "RecurrentPPO", "MaskablePPO"):
+    if algo.endswith("PPO"):
         arguments.setdefault("n_epochs", 2)
     networks.update(arguments.pop("policy_kwargs", {}))
     arguments.setdefault("seed", 0)
-    model = ALGORITHMS[algo](policy, env, n_steps=n_steps, device="cpu", policy_kwargs=networks, **arguments)
+    model = ALL_ALGORITHMS[algo](policy, env, n_steps=n_steps, device="cpu", policy_kwargs=networks, **arguments)
     # SB3 would make a folder in /tmp for every learn().
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
