@@ -113,7 +113,7 @@ def test_an_interrupted_run_resumes(config, rollouts):
     )
 
 
-def test_an_automatic_weight_goes_on(config):
+def test_an_automatic_weight_is_resumed(config):
     """The critic learns from every rollout once, and no deviation starts anew."""
     config = replace(config, weight="auto")
     interrupted(config, 5 * ROLLOUT)
@@ -125,13 +125,16 @@ def test_an_automatic_weight_goes_on(config):
         9 * ROLLOUT,
     ]
     state = Checkpoint.read(config.directory / "bonus.safetensors").weighting
+    rollouts = config.steps // ROLLOUT
     # REVD's first rollout pays nothing.
-    assert int(state["critic.fits"]) == 19
-    assert float(state["bonus.total"]) == pytest.approx(sum(0.9**index for index in range(19)), rel=1e-12)
-    assert float(state["task_advantages.total"]) == pytest.approx(sum(0.9**index for index in range(20)), rel=1e-12)
+    assert int(state["critic.fits"]) == rollouts - 1
+    assert float(state["bonus.total"]) == pytest.approx(sum(0.9**index for index in range(rollouts - 1)), rel=1e-12)
+    assert float(state["task_advantages.total"]) == pytest.approx(
+        sum(0.9**index for index in range(rollouts)), rel=1e-12
+    )
 
 
-def test_a_run_from_before_automatic_weights_goes_on_with_its_number(config):
+def test_a_run_from_before_automatic_weights_keeps_its_number(config):
     interrupted(config, 5 * ROLLOUT)
     path = config.directory / "config.json"
     values = json.loads(path.read_text())
