@@ -114,7 +114,7 @@ class Rollout:
     def unflatten(self, values: Tensor) -> Tensor:
         """The inverse of `steps`: (n, …) to (n_steps, n_envs, …), with zeros in padded steps."""
         if self.lengths is None:
-            return values.unflatten(0, self.dones.shape)
+            return values.reshape(*self.dones.shape, *values.shape[1:])
         padded = values.new_zeros(*self.dones.shape, *values.shape[1:])
         padded[self.valid_on(values.device)] = values
         return padded
