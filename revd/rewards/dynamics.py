@@ -59,5 +59,5 @@ class DynamicsReward(TrainedReward):
 
     def forward_loss(self, errors: Tensor) -> Tensor:
         """The mean Euclidean length of the errors, (n, d)."""
-        loss: Tensor = errors.norm(dim=-1).mean()
-        return loss
+        lengths: Tensor = errors.norm(dim=-1)
+        return lengths.mean()
