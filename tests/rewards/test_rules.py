@@ -27,7 +27,13 @@ IMAGE = spaces.Box(0, 255, (1, 36, 36), np.uint8)
 #: Are the actions valid; are embeddings small enough; how many states are remembered; is the bonus finite; and all
 #: metrics at once. RIDE embeds successors too, remembers three things, and sends what states see, for short episodes
 #: and for long ones.
-EXPECTED_WAITS = {"revd": 5, "re3": 5, "ride": 10}
+EXPECTED_WAITS = {"revd": 5, "re3": 5, "ride": 10, "rnd": 8, "icm": 8, "disagreement": 8}
+EXPECTED_WAITS |= {"rise": 5, "ngu": 10, "e3b": 8, "drnd": 8}
+#: Tables of visits grow by what is new, whose number the host must know.
+EXPECTED_WAITS |= {"counts": 30, "noveld": 40}
+#: What the methods are made with here, besides the size of embeddings.
+PARAMETERS: dict[str, dict[str, Any]] = {"revd": {"k": 3}, "re3": {"k": 3}, "ride": {"k": 3}, "rnd": {"warmup": 8}}
+PARAMETERS |= {"rise": {"k": 3}, "noveld": {"warmup": 8}, "drnd": {"warmup": 8}}
 
 
 @pytest.fixture
@@ -49,7 +55,12 @@ def images(seed: int, place: str = "cuda") -> revd.Rollout:
 
 
 def on_gpu(method: str, **parameters: Any) -> revd.IntrinsicReward:
-    return revd.make_reward(method, IMAGE, DISCRETE, n_envs=2, k=3, embedding_size=4, **parameters).to("cuda")
+    return made(method, **parameters).to("cuda")
+
+
+def made(method: str, **parameters: Any) -> revd.IntrinsicReward:
+    given = {"embedding_size": 4} | PARAMETERS.get(method, {}) | parameters
+    return revd.make_reward(method, IMAGE, DISCRETE, n_envs=2, **given)
 
 
 @pytest.mark.parametrize("method", EXPECTED_WAITS)
@@ -59,7 +70,7 @@ def test_a_bonus_waits_for_checks_and_reports_alone(gpu: PretendGpu, method: str
         rollout = images(seed)
         gpu.waits.clear()
         assert reward.compute(rollout).device.type == "cuda"
-    assert method == "ride" or reward.metrics()["unpaid"] == 0
+    assert method not in ("revd", "re3") or reward.metrics()["unpaid"] == 0
     assert 0 < len(gpu.waits) <= EXPECTED_WAITS[method], gpu.waits
 
 
@@ -78,12 +89,12 @@ def test_ride_waits_once_for_each_minibatch(gpu: PretendGpu, place: str, sent: i
 
 
 @pytest.mark.parametrize("parameters", [{}, {"boundary": "episode"}, {"normalize": "rms"}], ids=str)
-@pytest.mark.parametrize("method", ["revd", "re3", "ride"])
+@pytest.mark.parametrize("method", EXPECTED_WAITS)
 def test_what_is_paid_there_is_what_the_cpu_pays(gpu: PretendGpu, method: str, parameters: dict[str, Any]) -> None:
-    if method == "ride":
+    if method not in ("revd", "re3"):
         parameters = {name: value for name, value in parameters.items() if name != "boundary"}
     theirs = on_gpu(method, **parameters)
-    ours = revd.make_reward(method, IMAGE, DISCRETE, n_envs=2, k=3, embedding_size=4, **parameters)
+    ours = made(method, **parameters)
     for seed in range(3):
         rollout = images(seed)
         near = revd.Rollout(
