@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--task", default="atari/space-invaders")
     parser.add_argument("--algo", choices=ALGORITHM_PAIRS, default="ppo")
     parser.add_argument("--reward", default="revd", help="or none")
+    parser.add_argument("--weight", default="auto", help="of the bonus: auto or a number")
     parser.add_argument("--n-envs", type=int, default=10)
     parser.add_argument("--engine", default="auto", choices=("auto", "gymnasium", "envpool"), help="of the last row")
     parser.add_argument("--threads", type=int, default=1, help="emulator threads for Atari; torch has one")
@@ -170,9 +171,8 @@ class Training(Rollouts):
         self._callback = None
         if reward != "none":
             preset = PAPER_REWARDS.get((family, reward), {})
-            self._callback = IntrinsicRewardCallback(
-                reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
-            )
+            weight = "auto" if arguments.weight == "auto" else float(arguments.weight)
+            self._callback = IntrinsicRewardCallback(reward, weight=weight, **preset.get("reward_params", {}))
             self.time(self._callback, "_on_rollout_end", "bonus")
         for method in ("step", "receive", "step_results"):
             if hasattr(env, method):
