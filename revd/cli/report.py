@@ -19,7 +19,7 @@ class ReportCommand:
     """Write one Markdown page about runs: settings, tables, figures, failures, and the commands to repeat them."""
 
     runs: Runs
-    """Run directories, or directories above them."""
+    """Run directories, directories above them, or archives of runs (FILE.csv.gz)."""
     output: Annotated[Path, tyro.conf.arg(metavar="FILE.md")] = Path("report.md")
     """The page; its figures go into a directory beside it, named after it."""
 

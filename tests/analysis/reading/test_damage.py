@@ -9,7 +9,8 @@ import socket
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import find_runs, load_run
+from revd.analysis.reading.runs import load_run
+from revd.analysis.reading.sources import find_runs
 from revd.analysis.statistics.scores import runs_with_score
 from revd.runs.config import TrainConfig
 from revd.runs.parameters import Parameters

@@ -4,7 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import find_runs, load_progress, load_run, load_runs
+from revd.analysis.reading.runs import load_progress, load_run, load_runs
+from revd.analysis.reading.sources import find_runs
 from revd.episodes import Episodes, read_episodes
 from revd.runs.config import TrainConfig
 from revd.runs.parameters import Parameters
