@@ -145,7 +145,7 @@ def _run(path: Path, header: Mapping[str, Any], bins: Sequence[Bin]) -> Recorded
         settings=_take(header, "settings", _require_object),
         origin=_take(header, "origin", _require_object),
         seconds=dict(_numbers(header, "seconds")),
-        bonus={name: np.nan for name in BONUS_COLUMNS} | dict(_numbers(header, "bonus")),
+        bonus=dict.fromkeys(BONUS_COLUMNS, np.nan) | dict(_numbers(header, "bonus")),
         damage=_take(header, "damage", _optional_text),
     )
 

@@ -43,4 +43,6 @@ def _describe_paths(paths: Sequence[Path]) -> str:
 def _why_no_runs(path: Path) -> str:
     if not path.exists():
         return "does not exist"
-    return f"holds no {CONFIG} at any depth" if path.is_dir() else f"is neither a directory nor an archive (FILE{ENDING})"
+    if path.is_dir():
+        return f"holds no {CONFIG} at any depth"
+    return f"is neither a directory nor an archive of runs (*{ENDING})"

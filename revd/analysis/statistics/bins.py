@@ -25,7 +25,8 @@ def bin_episodes(episodes: Episodes, total_steps: int, *, bins: int = BINS) -> B
     """Divide the steps of a run into `bins` bins; episodes after the last one are left out, as in final returns."""
     edges = np.arange(bins + 1) * total_steps / bins
     places = np.searchsorted(episodes.steps, edges, side="right")
-    filled = [(edge, first, last) for edge, (first, last) in zip(edges[1:], pairwise(places), strict=True) if last > first]
+    spans = zip(edges[1:], pairwise(places), strict=True)
+    filled = [(edge, first, last) for edge, (first, last) in spans if last > first]
     return Bins(
         # Steps are whole numbers, so the last one in a bin is its edge rounded down.
         steps=np.array([int(edge) for edge, _, _ in filled], dtype=np.int64),

@@ -191,5 +191,5 @@ def test_a_fifo_in_the_place_of_a_run(tmp_path):
     write_run(tmp_path / "good", returns=[1])
     os.mkfifo(tmp_path / "run")
     assert len(find_runs([tmp_path]).runs) == 1
-    with pytest.raises(ValueError, match=r"no runs found: .*run' is not a directory"):
+    with pytest.raises(ValueError, match=r"no runs found: .*run' is neither a directory nor an archive"):
         find_runs([tmp_path / "run"])
