@@ -27,7 +27,7 @@ def test_from_runs_to_an_archive_to_a_page(capsys, monkeypatch):
         "left out: 'runs/odd' is not a run directory: 'task' is missing",
     ]
     cli.main(["report", "results/x/runs.csv.gz", "--output", "results/x/README.md"])
-    assert capsys.readouterr().out == "results/x/README.md: 3 runs, 2 figures in results/x/figures\n"
+    assert capsys.readouterr().out == "results/x/README.md: 3 runs, 1 figure in results/x/figures\n"
     page = Path("results/x/README.md")
     page.write_text(page.read_text().replace("# Report", "# Our title"))
     cli.main(["report", "runs/a1", "runs/a2", "--output", "results/x/README.md"])
