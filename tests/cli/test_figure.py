@@ -57,7 +57,7 @@ def test_report_end_to_end(capsys, monkeypatch):
     write_runs()
     cli.main(["report", "runs", "--output", "new/here.md"])
     assert capsys.readouterr().out == "new/here.md: 2 runs, 1 figure in new/here-figures\n"
-    assert Path("new/here.md").read_text().startswith("# Report")
+    assert Path("new/here.md").read_text().startswith("<!-- written by hand: introduction -->\n# Report")
     assert Path("new/here.md").read_text().count("](here-figures/gymnasium-algorithms.png)") == 1
     drawn = Path("new/here-figures/gymnasium-algorithms.png").read_text().split("\n")
     assert {"PPO", "MountainCar-v0", "environment steps"} <= set(drawn)
@@ -128,7 +128,7 @@ def test_damaged_runs_are_reported(capsys, monkeypatch):
     page = Path("report.md").read_text()
     assert "2 runs, 2 of them finished, 1 damaged: 1 task, 1 method." in page
     assert f"| MountainCar-v0 | PPO | 2 | finished | {wrong} | runs/a2 |" in page
-    assert "| PPO | 1 | 1.00 | — | — |" in page, "the number of the other one alone"
+    assert "| PPO | 1 | 1.00 | — | 0 of 1 | more than 1,000 |" in page, "the number of the other one alone"
     cli.main(["figure", "runs"])
     said = capsys.readouterr().out
     assert f"note: gymnasium-algorithms: PPO on MountainCar-v0, seed 2, is damaged and left out: {wrong}\n" in said

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import strategies as st
 
 from revd import cli
-from revd.analysis.reading.runs import find_runs, load_run
+from revd.analysis.reading.runs import load_run
+from revd.analysis.reading.sources import find_runs
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
 from revd.runs.lease import lease

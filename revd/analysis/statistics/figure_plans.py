@@ -103,7 +103,8 @@ def plan_figures(runs: Sequence[RecordedRun]) -> list[FigurePlan]:
     for family, sparse in _settings(runs):
         selected = [run for run in runs if task_family(run.task) == family and run.sparse == sparse]
         paper = [comparison for comparison in PAPER_COMPARISONS if comparison.sparse == (sparse is not None)]
-        shown = [*_distinct_comparisons(paper, selected), *_all_methods(selected, paper)]
+        everything = _all_methods(selected, paper)
+        shown = [*_distinct_comparisons(paper, selected, complete=bool(everything)), *everything]
         plans += [_plan(family, sparse, comparison, selected) for comparison in shown]
     return plans
 
@@ -113,15 +114,21 @@ def _settings(runs: Iterable[RecordedRun]) -> list[tuple[str, float | None]]:
 
 
 def _distinct_comparisons(
-    comparisons: Sequence[MethodComparison], runs: Sequence[RecordedRun]
+    comparisons: Sequence[MethodComparison], runs: Sequence[RecordedRun], *, complete: bool
 ) -> list[MethodComparison]:
-    """Comparisons for which there are runs, without those that only repeat a part of another one."""
+    """Comparisons for which there are runs, without those that only repeat a part of another one.
+
+    If there is a figure of all methods, they repeat a part of it, unless all their methods are there (`complete`).
+    """
     present = {run.method for run in runs}
     shown = [present & set(comparison.methods) for comparison in comparisons]
     return [
         comparison
         for index, comparison in enumerate(comparisons)
-        if shown[index] and not any(shown[index] < other for other in shown) and shown[index] not in shown[:index]
+        if shown[index]
+        and (len(shown[index]) == len(comparison.methods) or not complete)
+        and not any(shown[index] < other for other in shown)
+        and shown[index] not in shown[:index]
     ]
 
 
