@@ -114,11 +114,9 @@ class Rollout:
     def unflatten(self, values: Tensor) -> Tensor:
         """The inverse of `steps`, on the device of the values: (n, …) to (n_steps, n_envs, …), 0 in padded steps."""
         if self.lengths is None:
-            whole: Tensor = values.unflatten(0, self.dones.shape)
-            return whole
-        valid = self.valid.to(values.device)
-        padded = values.new_zeros(*valid.shape, *values.shape[1:])
-        padded[valid] = values
+            return values.reshape(*self.dones.shape, *values.shape[1:])
+        padded = values.new_zeros(*self.dones.shape, *values.shape[1:])
+        padded[self.valid_on(values.device)] = values
         return padded
 
     def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:

@@ -44,7 +44,8 @@ def elliptical_bonuses(phi: Tensor, ended: Tensor, inverse: Tensor, *, ridge: fl
 
 def _shortened(phi: Tensor, ridge: float) -> Tensor:
     longest = (LARGEST_RATIO * ridge) ** 0.5
-    return phi * (longest / phi.norm(dim=-1, keepdim=True)).clamp(max=1)
+    factors: Tensor = (longest / phi.norm(dim=-1, keepdim=True)).clamp(max=1)
+    return phi * factors
 
 
 def _block(phi: Tensor, ended: Tensor, inverse: Tensor, ridge: float) -> tuple[Tensor, Tensor]:

@@ -61,4 +61,5 @@ def _words(values: Tensor) -> Tensor:
 
 def _shifted(numbers: Tensor, bits: int) -> Tensor:
     """Shift to the right and fill with zeros; torch's own shift repeats the sign."""
-    return (numbers >> bits) & (2 ** (64 - bits) - 1)
+    mask = 2 ** (64 - bits) - 1
+    return (numbers >> bits).bitwise_and(mask)

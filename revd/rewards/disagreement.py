@@ -65,8 +65,8 @@ class Disagreement(TrainedReward):
         """The variance over the models, as a mean over the embedding."""
         phi = self.embed(rollout, rollout.observations)
         predicted = self.models(torch.cat([phi, self.action_vectors(rollout)], dim=-1).flatten(0, 1))
-        variances = predicted.var(dim=0, correction=0).mean(dim=-1)
-        return variances.unflatten(0, rollout.dones.shape)
+        variances: Tensor = predicted.var(dim=0, correction=0)
+        return variances.mean(dim=-1).reshape(rollout.dones.shape)
 
     def losses(self, batch: Minibatch) -> dict[str, Tensor]:
         """The mean squared error, per model and transition that trains it."""

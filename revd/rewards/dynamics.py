@@ -59,4 +59,5 @@ class DynamicsReward(TrainedReward):
 
     def forward_loss(self, errors: Tensor) -> Tensor:
         """The mean Euclidean length of the errors, (n, d)."""
-        return errors.norm(dim=-1).mean()
+        lengths: Tensor = errors.norm(dim=-1)
+        return lengths.mean()

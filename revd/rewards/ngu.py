@@ -100,6 +100,7 @@ class NGU(EpisodicReward):
     def _errors(self, observations: Observations) -> Tensor:
         """The predictor's mean squared error on observations, (n,)."""
         with torch.no_grad():
-            target = self.target(observations)
+            target: Tensor = self.target(observations)
         predicted: Tensor = self.predictor(observations, normalized_by=self.target)
-        return (predicted - target).square().mean(dim=-1)
+        errors: Tensor = (predicted - target).square().mean(dim=-1)
+        return errors

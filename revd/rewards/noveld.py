@@ -68,7 +68,8 @@ class NovelD(DistillationReward):
         novelty, novelty_next = (self.differences(rollout, part).norm(dim=-1) for part in parts)
         first = self._first_visits(rollout)
         self.record(novelty=mean_of_steps(novelty_next, rollout), first_visits=mean_of_steps(first, rollout))
-        return (novelty_next - self.config.alpha * novelty).clamp(min=0) * first
+        gain: Tensor = (novelty_next - self.config.alpha * novelty).clamp(min=0)
+        return gain * first
 
     def _first_visits(self, rollout: Rollout) -> Tensor:
         """1 where s_{t+1} was not visited before in its episode, else 0, (n_steps, n_envs)."""

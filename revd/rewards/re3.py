@@ -10,7 +10,6 @@ from torch import Tensor
 
 from revd.functional import share_among_copies
 from revd.rewards.config import NeighborConfig, RewardConfig
-from revd.rewards.metrics import Mean, total
 from revd.rewards.neighbors import NeighborReward
 
 if TYPE_CHECKING:
@@ -48,19 +47,5 @@ class RE3(NeighborReward):
 
     def bonus(self, rollout: Rollout) -> Tensor:
         """Pay log(mu_k + 1), or mu_k, for the states of every segment."""
-        mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
-        copies = torch.ones_like(mu_k)
-        for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
-            states = self.states_of(segments)
-            segments.put(mu_k, states.per_step(states.own_distances(self.config.k)[..., -1]))
-            if states.copies is not None:
-                segments.put(copies, states.copies)
-        found = mu_k < torch.inf
-        self.set_paid(found)
-        distance = torch.where(found, mu_k, 0.0)
-        paid = total(found)
-        # Padded steps are never paid, so n_valid - paid counts valid steps only.
-        self.record(
-            distance=Mean(total(distance), paid.clamp(min=1)), unpaid=Mean(rollout.n_valid - paid, rollout.n_valid)
-        )
+        distance, copies = self.distances_within_segments(rollout)
         return share_among_copies(torch.log1p(distance) if self.config.log else distance, copies)

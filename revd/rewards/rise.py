@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from revd.functional import share_among_copies
 from revd.rewards.config import NeighborConfig, RewardConfig, require
-from revd.rewards.metrics import Mean, total
 from revd.rewards.neighbors import NeighborReward
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from revd.rollout import Rollout
 
 
@@ -38,8 +37,8 @@ class RISE(NeighborReward):
 
         r^_t = mu_k(e_t, E)^(1 - alpha)
 
-    mu_k is the distance to the k-th nearest *other* state of E. With boundary="episode" a state with fewer than k
-    other states is paid 0.
+    mu_k is the distance to the k-th nearest *other* state of E. With merge_duplicates, E holds each state once, and
+    each of its c exact copies is paid r^_t / sqrt(c). A state with fewer than k other states is paid 0.
 
     Metrics: `distance` (mean mu_k), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
     """
@@ -50,14 +49,6 @@ class RISE(NeighborReward):
 
     def bonus(self, rollout: Rollout) -> Tensor:
         """Pay mu_k^(1 - alpha) for the states of every segment."""
-        mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
-        for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
-            segments.put(mu_k, segments.own_distances(self.config.k)[..., -1])
-        found = mu_k < torch.inf
-        distance = torch.where(found, mu_k, 0.0)
-        paid = total(found)
-        self.record(
-            distance=Mean(total(distance), paid.clamp(min=1)), unpaid=Mean(rollout.n_valid - paid, rollout.n_valid)
-        )
+        distance, copies = self.distances_within_segments(rollout)
         # 1 - alpha > 0, so steps without enough neighbours stay at 0.
-        return distance ** (1 - self.config.alpha)
+        return share_among_copies(distance ** (1 - self.config.alpha), copies)

@@ -104,6 +104,8 @@ def _completed(state: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(reward, IntrinsicReward):
         former = FORMER_DEFAULTS if reward in FORMER_REWARDS else {}
         return {**state, "reward_params": {**former, **state["reward_params"]}}
-    missing = {name: value for name, value in FORMER_DEFAULTS.items() if name not in vars(reward.config)}
-    reward.config = replace(reward.config, **{name: missing[name] for name in missing if hasattr(reward.config, name)})
+    config = reward.config
+    missing = [name for name in FORMER_DEFAULTS if name not in vars(config) and hasattr(config, name)]
+    changes: dict[str, Any] = {name: FORMER_DEFAULTS[name] for name in missing}
+    reward.config = replace(config, **changes)
     return state

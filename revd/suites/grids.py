@@ -232,9 +232,11 @@ def suite_runs(
 
 def _chosen_methods(suite: Suite, methods: Sequence[str], rewards: Sequence[str]) -> Sequence[Method]:
     named = method_names(suite)
-    algorithms = dict.fromkeys(algo for algo, _ in suite.methods)
-    added = [(algo, reward) for algo in algorithms for reward in rewards]
-    return list(dict.fromkeys([*(named[word] for word in methods), *added])) or suite.methods
+    algorithms = dict.fromkeys(method.algo for method in suite.methods)
+    added = [Method(algo, reward) for algo in algorithms for reward in rewards]
+    # By name, since a method's settings cannot be hashed.
+    chosen = {method.name: method for method in [*(named[word] for word in methods), *added]}
+    return list(chosen.values()) or suite.methods
 
 
 def _require_names(kind: str, words: Sequence[str], valid: Collection[str]) -> None:

@@ -34,6 +34,7 @@ def test_every_registered_method_is_covered_here() -> None:
         "e3b",
         "noveld",
         "drnd",
+        "noise",
     }
 
 
@@ -245,7 +246,7 @@ def test_only_classes_of_rewards_can_be_registered(registry: RewardRegistry, cls
             "no_such_package.rewards:Mine",
             r"module 'no_such_package.rewards' cannot be imported: ModuleNotFound.*PYTHONPATH",
         ),
-        ("revd.rewards:RDIE", r"unknown class of the module 'revd.rewards' 'RDIE'; did you mean 'RIDE'"),
+        ("revd.rewards:Ridde", r"unknown class of the module 'revd.rewards' 'Ridde'; did you mean 'RIDE'"),
         ("revd.rewards:REWARDS", r"must be a subclass of IntrinsicReward: it is \{"),
         ("revd.rewards:IntrinsicReward", r"IntrinsicReward does not implement bonus"),
         *((path, "is written MODULE:CLASS") for path in ("a:", ":B", ".a:B", "a.:B", "a:b:c", "a/b:C", "a:B.C")),

@@ -24,16 +24,18 @@ def make(n_envs: int, **parameters: Any) -> RISE:
     boundary=st.sampled_from(["rollout", "episode"]),
     ragged=st.booleans(),
     alpha=st.sampled_from([0.1, 0.5, 0.9]),
+    merge=st.booleans(),
     spare=st.sampled_from([1, 10_000]),
     seed=st.integers(0, 10_000),
 )
 def test_equals_naive_loops(
-    data: st.DataObject, k: int, boundary: str, ragged: bool, alpha: float, spare: int, seed: int
+    data: st.DataObject, k: int, boundary: str, ragged: bool, alpha: float, merge: bool, spare: int, seed: int
 ) -> None:
     shape = data.draw(shapes(min_steps=k + 1, ragged=ragged))
-    reward = make(shape.n_envs, k=k, boundary=boundary, alpha=alpha, memory_size=k + spare)
+    parameters = {"boundary": boundary, "alpha": alpha, "memory_size": k + spare, "merge_duplicates": merge}
+    reward = make(shape.n_envs, k=k, **parameters)
     segments = naive.NaiveSegments(shape.n_envs, SIZE, k=k, boundary=boundary, memory_size=k + spare)
-    expected = naive.NaiveRISE(segments, k=k, alpha=alpha)
+    expected = naive.NaiveRISE(segments, k=k, alpha=alpha, merge=merge)
     for rollout in make_rollouts(seed, 3, shape):
         bonus = expected.compute(embedded(reward, rollout))
         np.testing.assert_allclose(reward.compute(rollout), bonus, rtol=1e-4, atol=1e-4)
@@ -43,7 +45,7 @@ def test_equals_naive_loops(
 
 
 def test_a_hand_computed_example() -> None:
-    reward = make(1, k=2, alpha=0.25, embedding_size=3)
+    reward = make(1, k=2, alpha=0.25, embedding_size=3, merge_duplicates=False)
     reward.embed = lambda rollout, observations: observations  # type: ignore[method-assign]
     states = np.zeros((4, 1, 3), np.float32)
     states[:, 0, 0] = [0, 0, 3, 7]

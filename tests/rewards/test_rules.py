@@ -28,8 +28,12 @@ IMAGE = spaces.Box(0, 255, (1, 36, 36), np.uint8)
 #: the bonus finite; and all metrics at once. RIDE does not merge copies. It embeds successors too, remembers three
 #: things, and sends what states see, for short episodes and for long ones.
 EXPECTED_WAITS = {"revd": 6, "re3": 6, "ride": 10, "rnd": 8, "icm": 8, "disagreement": 8}
+EXPECTED_WAITS |= {"rise": 6, "ngu": 10, "e3b": 8, "drnd": 8}
+#: Tables of visits grow by what is new, whose number the host must know.
+EXPECTED_WAITS |= {"counts": 30, "noveld": 40}
 #: What the methods are made with here, besides the size of embeddings.
 PARAMETERS: dict[str, dict[str, Any]] = {"revd": {"k": 3}, "re3": {"k": 3}, "ride": {"k": 3}, "rnd": {"warmup": 8}}
+PARAMETERS |= {"rise": {"k": 3}, "noveld": {"warmup": 8}, "drnd": {"warmup": 8}}
 
 
 @pytest.fixture

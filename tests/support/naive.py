@@ -234,14 +234,16 @@ class NaiveRISE:
     segments: NaiveSegments
     k: int
     alpha: float = 0.5
+    merge: bool = False
 
     def compute(self, steps: Steps) -> Points:
         bonus = steps.zeros()
         for env, paid, states, carried, _ in self.segments.cut(steps):
             for offset, t in enumerate(paid):
-                mu_k = mu(self.k, carried + offset, states)
+                mu_k = mu(self.k, carried + offset, states, merge=self.merge)
                 if math.isfinite(mu_k):
                     bonus[t, env] = mu_k ** (1 - self.alpha)
+                    bonus[t, env] /= math.sqrt(copies(states[carried + offset], states)) if self.merge else 1
         return bonus
 
 
