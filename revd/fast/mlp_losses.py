@@ -81,7 +81,7 @@ class PPOLoss:
 
     def _by_values(self, steps: Steps, values: Tensor) -> Tensor:
         used = self._used_values(steps, values)
-        gradient = torch.ops.aten.mse_loss_backward(self._vf_coef, used, steps.returns, 1)
+        gradient: Tensor = torch.ops.aten.mse_loss_backward(self._vf_coef, used, steps.returns, 1)
         if self._clip_values:
             gradient.masked_fill_((values - steps.old_values).abs() > self._clip_range_vf, 0)
         return gradient

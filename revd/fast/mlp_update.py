@@ -51,7 +51,7 @@ class MlpUpdate:
         self._evaluated: list[_Evaluated] = []
         self._statistics: list[Tensor] = []
 
-    def _by_parameter(self, tensors: list[Tensor]) -> dict[nn.Parameter, Tensor]:
+    def _by_parameter(self, tensors: list[Tensor]) -> dict[Tensor, Tensor]:
         return dict(zip(self._parameters, tensors, strict=True))
 
     @contextmanager
@@ -89,7 +89,9 @@ class MlpUpdate:
     def step(self, rows: Tensor) -> None:
         """Train on one minibatch: the steps `rows` of the buffer."""
         steps = self._loss.standardize(Steps(*self._steps.index_select(1, rows)))
-        self._backward(steps, self._buffer.observations_at(rows), self._actions.index_select(0, rows))
+        observations = self._buffer.observations_at(rows)
+        assert isinstance(observations, Tensor)
+        self._backward(steps, observations, self._actions.index_select(0, rows))
         if self._flat is not None:
             clip_gradients(self._gradients, self._max_grad_norm)
             self._flat.step()
