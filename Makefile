@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz faults soak check format clean
+.PHONY: help demo test bench results fuzz faults soak check format clean
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
@@ -13,6 +13,7 @@ help:
 	@echo "make faults  kill trainings and suites 210 times, resume them, and count what was lost"
 	@echo "make soak    two million steps in a cheap environment, to see whether memory grows"
 	@echo "make bench   the speed of the neighbour search and the encoder against alternatives"
+	@echo "make results redraw every figure and table of results/ that has an archive of its runs"
 	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
 	@echo "make format  fix and format with ruff"
 	@echo "make clean   remove .venv and caches (never runs/)"
@@ -54,6 +55,11 @@ soak: .venv/.dev
 bench: .venv/.bench
 	$(BIN)/python benchmarks/neighbors.py
 	$(BIN)/python benchmarks/encoder.py
+
+results: .venv/.demo
+	for archive in results/*/runs.csv.gz; do \
+		$(BIN)/revd report $$archive --output $$(dirname $$archive)/README.md || exit 1; \
+	done
 
 check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff check .

@@ -34,7 +34,7 @@ from revd.training.vec_env import make_vec_env
 
 ALGORITHM_PAIRS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
 PHASES = ("environment", "acting", "bonus", "update")
-#: Settings for suites that the paper does not have.
+#: Settings for families of tasks that the paper does not have.
 PPO_SETTINGS: dict[str, dict[str, Any]] = {
     "classic": {"n_steps": 128, "batch_size": 64, "n_epochs": 10},
     "minigrid": {"n_steps": 128, "batch_size": 512, "n_epochs": 4, "ent_coef": 0.01},
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--task", default="atari/space-invaders")
     parser.add_argument("--algo", choices=ALGORITHM_PAIRS, default="ppo")
     parser.add_argument("--reward", default="revd", help="or none")
+    parser.add_argument("--weight", default="auto", help="of the bonus: auto or a number")
     parser.add_argument("--n-envs", type=int, default=10)
     parser.add_argument("--engine", default="auto", choices=("auto", "gymnasium", "envpool"), help="of the last row")
     parser.add_argument("--threads", type=int, default=1, help="emulator threads for Atari; torch has one")
@@ -96,9 +97,9 @@ def packaged_task(name: str) -> str:
 
 def training_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The algorithm's settings: the paper's, where it has some."""
-    suite = find_task(arguments.task).suite
-    own = PPO_SETTINGS.get(suite, {}) if arguments.algo == "ppo" else {}
-    return dict(PAPER_ALGORITHMS.get((suite, arguments.algo), {"n_steps": 256, **own}))
+    family = find_task(arguments.task).family
+    own = PPO_SETTINGS.get(family, {}) if arguments.algo == "ppo" else {}
+    return dict(PAPER_ALGORITHMS.get((family, arguments.algo), {"n_steps": 256, **own}))
 
 
 class Rollouts:
@@ -154,12 +155,12 @@ class Training(Rollouts):
     def __init__(
         self, kind: Any, arguments: argparse.Namespace, reward: str, *, packaged: bool = False, **options: Any
     ) -> None:
-        suite = find_task(arguments.task).suite
+        family = find_task(arguments.task).family
         env = make_vec_env(
             packaged_task(arguments.task) if packaged else arguments.task,
             n_envs=arguments.n_envs,
             seed=0,
-            normalize=PAPER_TRAINING[suite]["normalize"] if suite in PAPER_TRAINING else "none",
+            normalize=PAPER_TRAINING[family]["normalize"] if family in PAPER_TRAINING else "none",
             threads=arguments.threads,
             engine="gymnasium" if packaged else arguments.engine,
         )
@@ -169,10 +170,9 @@ class Training(Rollouts):
         super().__init__(arguments, self._model.n_steps * self._model.n_envs)
         self._callback = None
         if reward != "none":
-            preset = PAPER_REWARDS.get((suite, reward), {})
-            self._callback = IntrinsicRewardCallback(
-                reward, weight=preset.get("weight", 0.1), **preset.get("reward_params", {})
-            )
+            preset = PAPER_REWARDS.get((family, reward), {})
+            weight = "auto" if arguments.weight == "auto" else float(arguments.weight)
+            self._callback = IntrinsicRewardCallback(reward, weight=weight, **preset.get("reward_params", {}))
             self.time(self._callback, "_on_rollout_end", "bonus")
         for method in ("step", "receive", "step_results"):
             if hasattr(env, method):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from revd.functional import episode_distances, neighbor_distances, renyi_divergence
-    from revd.rewards import RE3, REVD, RIDE, IntrinsicReward, make_reward
+    from revd.rewards import RE3, REVD, RIDE, IntrinsicReward, MixedReward, make_reward, register_reward
     from revd.rollout import Rollout
 
 __version__ = "0.1.0"
@@ -19,16 +19,18 @@ __all__ = [
     "REVD",
     "RIDE",
     "IntrinsicReward",
+    "MixedReward",
     "Rollout",
     "episode_distances",
     "make_reward",
     "neighbor_distances",
+    "register_reward",
     "renyi_divergence",
 ]
 
 _HOMES = {
     "revd.functional": ("episode_distances", "neighbor_distances", "renyi_divergence"),
-    "revd.rewards": ("RE3", "REVD", "RIDE", "IntrinsicReward", "make_reward"),
+    "revd.rewards": ("RE3", "REVD", "RIDE", "IntrinsicReward", "MixedReward", "make_reward", "register_reward"),
     "revd.rollout": ("Rollout",),
 }
 #: Packages that are attributes of `revd`. They load a framework, so `from revd import *` excludes them.

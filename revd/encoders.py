@@ -10,18 +10,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
 
-from revd.moments import RunningMoments
-from revd.networks import Convolution, conv_network, convolve, dense_network, folded
+from revd.networks import Convolution, Initialization, conv_network, convolve, dense_network, folded
+from revd.normalizers import FrozenNormalizer, RunningNormalizer
 from revd.spaces import check_space, dict_parts, feature_size, features, image_channel_axis, scale_pixels
 
 if TYPE_CHECKING:
     from revd.rollout import Observations
     from revd.spaces import Space
+
+#: Makes the normaliser of features of one shape; None without normalisation.
+MakeNormalizer: TypeAlias = "Callable[[tuple[int, ...]], FrozenNormalizer] | None"
 
 #: Vectors encoded at once, on a CPU and on a GPU, where many small kernels cost more than a large one does.
 VECTORS_PER_CHUNK = (512, 16_384)
@@ -39,8 +42,8 @@ class Encoder(nn.Module, ABC):
     embedding_size: int
 
     @abstractmethod
-    def forward(self, observations: Observations) -> Tensor:
-        """Embed a batch of observations."""
+    def forward(self, observations: Observations, *, normalized_by: Encoder | None = None) -> Tensor:
+        """Embed a batch of observations, normalised by another encoder's statistics if one is given."""
 
     @abstractmethod
     def warm_up(self, observations: Observations) -> None:
@@ -49,7 +52,7 @@ class Encoder(nn.Module, ABC):
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether the statistics are frozen, so that embeddings can be compared."""
+        """Whether the warm-up is over, so that observations can be embedded."""
 
     def train(self, mode: bool = True) -> Encoder:
         """Stay in eval mode: BatchNorm must not depend on the batch."""
@@ -61,8 +64,10 @@ def make_encoder(
     *,
     embedding_size: int,
     seed: int = 0,
+    init: Initialization = "orthogonal",
     normalize: bool = False,
     warmup: int = 1_000,
+    running: bool = False,
     trainable: bool = False,
 ) -> Encoder:
     """Build the encoder for a space, with weights that depend only on `seed`.
@@ -71,17 +76,31 @@ def make_encoder(
         space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict of these.
         embedding_size: Size of the embedding; of each key's embedding for Dict spaces.
         seed: Seed of the weights; torch's global generator is not used.
+        init: Distribution of the weights: "orthogonal" with gain sqrt(2), or "torch", PyTorch's own for each layer.
         normalize: Normalise observations to zero mean and unit variance before encoding them.
         warmup: Observations from which the statistics are computed before they are frozen.
+        running: Whether the statistics follow all observations after the warm-up, and the output is clipped, as in RND.
         trainable: Whether the parameters can be trained, as RIDE does; frozen otherwise.
     """
     if embedding_size < 1:
         raise ValueError(f"embedding_size must be at least 1, got {embedding_size}")
+    if init not in get_args(Initialization):
+        raise ValueError(f"init must be 'orthogonal' or 'torch', got {init!r}")
     check_space(space, "observation_space")
     generator = torch.Generator().manual_seed(seed)
-    encoder = _build(space, embedding_size, generator, warmup if normalize else 0)
+    weights = _Weights(embedding_size, generator, init)
+    kind = RunningNormalizer if running else FrozenNormalizer
+    encoder = _build(space, weights, partial(kind, warmup=warmup) if normalize else None)
     encoder.eval().requires_grad_(trainable)
     return encoder
+
+
+class _Weights(NamedTuple):
+    """How many numbers a network gives, and how its random weights are drawn."""
+
+    embedding_size: int
+    generator: torch.Generator
+    init: Initialization
 
 
 class SpaceEncoder(Encoder):
@@ -96,22 +115,24 @@ class SpaceEncoder(Encoder):
 
     @property
     def ready(self) -> bool:
-        """Whether the normalisation's statistics are frozen; always True without normalisation."""
+        """Whether the warm-up is over; always True without normalisation."""
         return self.normalizer is None or self.normalizer.ready
 
     def warm_up(self, observations: Observations) -> None:
         """Add observations to the statistics."""
         assert isinstance(observations, Tensor)
-        if self.normalizer is not None and not self.normalizer.ready:
+        if self.normalizer is not None and self.normalizer.learning:
             for chunk in self._chunks(observations):
                 self.normalizer.moments.update(self._features(chunk))
 
-    def forward(self, observations: Observations) -> Tensor:
+    def forward(self, observations: Observations, *, normalized_by: Encoder | None = None) -> Tensor:
         """Embed (n, *shape), a chunk at a time."""
+        owner = self if normalized_by is None else normalized_by
+        assert isinstance(owner, SpaceEncoder)
         # Inference mode is faster where no gradient is needed. Its tensors can neither be saved for a backward pass nor
         # be changed in place as a memory's buffers, so `cat` outside it makes an ordinary tensor.
         with torch.inference_mode(not torch.is_grad_enabled()):
-            embed = self._embedding()
+            embed = self._embedding(owner.normalizer)
             chunks = self._chunks(torch.as_tensor(observations))
             parts = [embed(_pad_rows(chunk))[: len(chunk)] for chunk in chunks]
         return torch.cat(parts)
@@ -126,13 +147,13 @@ class SpaceEncoder(Encoder):
     def _chunk_size(self, *, on_gpu: bool) -> int:
         """How many observations are encoded at once, which limits memory."""
 
-    def _embedding(self) -> Callable[[Tensor], Tensor]:
+    def _embedding(self, normalizer: FrozenNormalizer | None) -> Callable[[Tensor], Tensor]:
         """The function that embeds a chunk with the present weights."""
-        return lambda observations: self.network(self._inputs(observations))
+        return lambda observations: self.network(self._inputs(observations, normalizer))
 
-    def _inputs(self, observations: Tensor) -> Tensor:
+    def _inputs(self, observations: Tensor, normalizer: FrozenNormalizer | None) -> Tensor:
         inputs = self._features(observations)
-        return inputs if self.normalizer is None else self.normalizer(inputs)
+        return inputs if normalizer is None else normalizer(inputs)
 
     @abstractmethod
     def _features(self, observations: Tensor) -> Tensor:
@@ -142,9 +163,10 @@ class SpaceEncoder(Encoder):
 class VectorEncoder(SpaceEncoder):
     """Encodes all spaces but images by the paper's MLP."""
 
-    def __init__(self, space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> None:
+    def __init__(self, space: Space, weights: _Weights, make_normalizer: MakeNormalizer) -> None:
         size = feature_size(space)
-        super().__init__(space, dense_network(size, embedding_size, generator), _normalizer((size,), warmup))
+        normalizer = make_normalizer((size,)) if make_normalizer else None
+        super().__init__(space, dense_network(size, *weights), normalizer)
 
     def _chunk_size(self, *, on_gpu: bool) -> int:
         return VECTORS_PER_CHUNK[on_gpu]
@@ -161,11 +183,10 @@ class ImageEncoder(SpaceEncoder):
     numbers. So they follow loading, moving and training, and gradients flow through them.
     """
 
-    def __init__(
-        self, space: Space, channel_axis: int, embedding_size: int, generator: torch.Generator, warmup: int
-    ) -> None:
+    def __init__(self, space: Space, channel_axis: int, weights: _Weights, make_normalizer: MakeNormalizer) -> None:
         shape = _channels_first(space, channel_axis)
-        super().__init__(space, conv_network(shape, embedding_size, generator), _normalizer(shape, warmup))
+        normalizer = make_normalizer(shape) if make_normalizer else None
+        super().__init__(space, conv_network(shape, *weights), normalizer)
         self.channel_axis = channel_axis
         # With channels first, oneDNN reorders the output of each layer, at most 2 / channels as many numbers as pixels.
         # With channels last, the pixels must be reordered unless they have this layout (benchmarks/encoder.py).
@@ -177,27 +198,33 @@ class ImageEncoder(SpaceEncoder):
     def _chunk_size(self, *, on_gpu: bool) -> int:
         return max(NUMBERS_PER_CHUNK[on_gpu] // self.largest_size // ROW_MULTIPLE, 1) * ROW_MULTIPLE
 
-    def _embedding(self) -> Callable[[Tensor], Tensor]:
+    def _embedding(self, normalizer: FrozenNormalizer | None) -> Callable[[Tensor], Tensor]:
         layers = list(self.network)
         convolutions = [folded(*pair) for pair in zip(layers[0:9:3], layers[1:9:3], strict=True)]  # type: ignore[arg-type]
-        if self.normalizer is None:
+        if normalizer is None:
             # A convolution is linear: scaling its weights is scaling its pixels.
             first = convolutions[0]
             convolutions[0] = first._replace(weight=scale_pixels(self.space, first.weight))
-        return partial(self._embed, convolutions, self.network[9:])
+        return partial(self._embed, normalizer, convolutions, self.network[9:])
 
-    def _embed(self, convolutions: list[Convolution], head: nn.Module, observations: Tensor) -> Tensor:
+    def _embed(
+        self,
+        normalizer: FrozenNormalizer | None,
+        convolutions: list[Convolution],
+        head: nn.Module,
+        observations: Tensor,
+    ) -> Tensor:
         # There is no other reference to the pixels, so that they are freed after the first layer. glibc keeps freed
         # memory for the next chunk, up to twice its largest block.
-        images = self._inputs(observations)
+        images = self._inputs(observations, normalizer)
         for convolution in convolutions:
             images = convolve(images, convolution).relu_()
         embeddings: Tensor = head(images)
         return embeddings
 
-    def _inputs(self, observations: Tensor) -> Tensor:
+    def _inputs(self, observations: Tensor, normalizer: FrozenNormalizer | None) -> Tensor:
         # The normalisation differs from pixel to pixel, so the weights cannot include it.
-        return self._pixels(observations) if self.normalizer is None else super()._inputs(observations)
+        return self._pixels(observations) if normalizer is None else super()._inputs(observations, normalizer)
 
     def _features(self, observations: Tensor) -> Tensor:
         return scale_pixels(self.space, self._pixels(observations))
@@ -221,7 +248,7 @@ class DictEncoder(Encoder):
 
     @property
     def ready(self) -> bool:
-        """Whether every key's statistics are frozen."""
+        """Whether every key's warm-up is over."""
         return all(encoder.ready for _, encoder in self._named())
 
     def warm_up(self, observations: Observations) -> None:
@@ -230,51 +257,26 @@ class DictEncoder(Encoder):
         for key, encoder in self._named():
             encoder.warm_up(observations[key])
 
-    def forward(self, observations: Observations) -> Tensor:
+    def forward(self, observations: Observations, *, normalized_by: Encoder | None = None) -> Tensor:
         """Embed {key: (n, *shape)}."""
         assert isinstance(observations, dict)
-        return torch.cat([encoder(observations[key]) for key, encoder in self._named()], dim=-1)
+        owner = self if normalized_by is None else normalized_by
+        assert isinstance(owner, DictEncoder)
+        parts = zip(self._named(), owner.encoders, strict=True)
+        return torch.cat([encoder(observations[key], normalized_by=other) for (key, encoder), other in parts], dim=-1)
 
     def _named(self) -> list[tuple[str, Encoder]]:
         return list(zip(self.keys, self.encoders, strict=True))  # type: ignore[arg-type]
 
 
-class FrozenNormalizer(nn.Module):
-    """Normalises to zero mean and unit variance, with statistics of at least `warmup` first observations.
-
-    The statistics are then frozen. Otherwise all embeddings would shift between episodes, which would be paid as
-    novelty.
-    """
-
-    def __init__(self, shape: tuple[int, ...], warmup: int) -> None:
-        super().__init__()
-        self.warmup = warmup
-        self.moments = RunningMoments(shape)
-
-    @property
-    def ready(self) -> bool:
-        """Whether the warm-up is over."""
-        return int(self.moments.count) >= self.warmup
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Normalise values; a feature that did not vary in the warm-up is only centred."""
-        std = self.moments.std
-        scale = torch.where(std > 1e-6, std, 1.0)
-        return (values - self.moments.mean.to(values.dtype)) / scale.to(values.dtype)
-
-
-def _build(space: Space, embedding_size: int, generator: torch.Generator, warmup: int) -> Encoder:
+def _build(space: Space, weights: _Weights, make_normalizer: MakeNormalizer) -> Encoder:
     parts = dict_parts(space)
     if parts is None:
         channel_axis = image_channel_axis(space)
         if channel_axis is None:
-            return VectorEncoder(space, embedding_size, generator, warmup)
-        return ImageEncoder(space, channel_axis, embedding_size, generator, warmup)
-    return DictEncoder({key: _build(part, embedding_size, generator, warmup) for key, part in parts.items()})
-
-
-def _normalizer(shape: tuple[int, ...], warmup: int) -> FrozenNormalizer | None:
-    return FrozenNormalizer(shape, warmup) if warmup > 0 else None
+            return VectorEncoder(space, weights, make_normalizer)
+        return ImageEncoder(space, channel_axis, weights, make_normalizer)
+    return DictEncoder({key: _build(part, weights, make_normalizer) for key, part in parts.items()})
 
 
 def _pad_rows(observations: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ class RunningMoments(nn.Module):
         total = self.count + added
         mean = values.mean(dim=0)
         shift = mean - self.mean
-        self.square_sum += (values - mean).square().sum(dim=0) + shift.square() * self.count * added / total
+        self.square_sum += (values - mean).square_().sum(dim=0) + shift.square() * self.count * added / total
         self.mean += shift * added / total
         self.count += added
 

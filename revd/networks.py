@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
+#: The distribution of initial weights.
+Initialization = Literal["orthogonal", "torch"]
 
-def conv_network(shape: tuple[int, ...], embedding_size: int, generator: torch.Generator) -> nn.Sequential:
+
+def conv_network(
+    shape: tuple[int, ...], embedding_size: int, generator: torch.Generator, init: Initialization = "orthogonal"
+) -> nn.Sequential:
     """The paper's CNN (table "CNN-based"), strides 4, 2, 1, for images (channels, height, width)."""
     convolutions = nn.Sequential(
         skip_init(nn.Conv2d, shape[0], 32, kernel_size=8, stride=4),
@@ -26,10 +31,12 @@ def conv_network(shape: tuple[int, ...], embedding_size: int, generator: torch.G
     )
     flat = 32 * math.prod(_conv_side(side) for side in shape[1:])
     head = [skip_init(nn.Linear, flat, 512), nn.ReLU(), skip_init(nn.Linear, 512, embedding_size)]
-    return _orthogonal(nn.Sequential(*convolutions, *head), generator)
+    return _initialized(nn.Sequential(*convolutions, *head), init, generator)
 
 
-def dense_network(inputs: int, embedding_size: int, generator: torch.Generator) -> nn.Sequential:
+def dense_network(
+    inputs: int, embedding_size: int, generator: torch.Generator, init: Initialization = "orthogonal"
+) -> nn.Sequential:
     """The paper's MLP encoder (table "MLP-based")."""
     network = nn.Sequential(
         skip_init(nn.Linear, inputs, 64),
@@ -38,13 +45,13 @@ def dense_network(inputs: int, embedding_size: int, generator: torch.Generator) 
         nn.ReLU(),
         skip_init(nn.Linear, 64, embedding_size),
     )
-    return _orthogonal(network, generator)
+    return _initialized(network, init, generator)
 
 
-def two_layer_network(inputs: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
-    """A dynamics model: Dense 256, ReLU, Dense outputs."""
-    network = nn.Sequential(skip_init(nn.Linear, inputs, 256), nn.ReLU(), skip_init(nn.Linear, 256, outputs))
-    return _orthogonal(network, generator)
+def two_layer_network(inputs: int, outputs: int, generator: torch.Generator, *, hidden: int = 256) -> nn.Sequential:
+    """A dynamics model: Dense hidden, ReLU, Dense outputs."""
+    network = nn.Sequential(skip_init(nn.Linear, inputs, hidden), nn.ReLU(), skip_init(nn.Linear, hidden, outputs))
+    return _initialized(network, "orthogonal", generator)
 
 
 class Convolution(NamedTuple):
@@ -87,12 +94,26 @@ def convolve(images: Tensor, convolution: Convolution) -> Tensor:
     )
 
 
-def _orthogonal(network: nn.Sequential, generator: torch.Generator) -> nn.Sequential:
+def _initialized(network: nn.Sequential, init: Initialization, generator: torch.Generator) -> nn.Sequential:
+    initialize = _orthogonal if init == "orthogonal" else _as_torch
     for layer in network:
         if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.orthogonal_(layer.weight, gain=math.sqrt(2), generator=generator)
-            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+            initialize(layer, generator)
     return network
+
+
+def _orthogonal(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> None:
+    assert layer.bias is not None
+    nn.init.orthogonal_(layer.weight, gain=math.sqrt(2), generator=generator)
+    nn.init.zeros_(layer.bias)
+
+
+def _as_torch(layer: nn.Conv2d | nn.Linear, generator: torch.Generator) -> None:
+    """The distribution of PyTorch's `reset_parameters`, which draws from the global generator."""
+    assert layer.bias is not None
+    nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
+    bound = 1 / math.sqrt(layer.weight[0].numel())
+    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
 def _conv_side(side: int) -> int:

@@ -55,9 +55,9 @@ class Rollout:
             raise ValueError(f"dones must have shape (n_steps, n_envs), neither 0, got {tuple(dones.shape)}")
         successors = None
         if next_observations is not None:
-            successors = _observations("next_observations", next_observations)
+            successors = as_observations("next_observations", next_observations)
         fields = {
-            "observations": _observations("observations", observations),
+            "observations": as_observations("observations", observations),
             "actions": _tensor("actions", actions),
             "next_observations": successors,
             "dones": dones.bool(),
@@ -110,6 +110,14 @@ class Rollout:
         if self.lengths is None:
             return map_observations(lambda tensor: tensor.flatten(0, 1), values)
         return map_observations(lambda tensor: tensor[self.valid.to(tensor.device)], values)
+
+    def unflatten(self, values: Tensor) -> Tensor:
+        """The inverse of `steps`, on the device of the values: (n, …) to (n_steps, n_envs, …), 0 in padded steps."""
+        if self.lengths is None:
+            return values.reshape(*self.dones.shape, *values.shape[1:])
+        padded = values.new_zeros(*self.dones.shape, *values.shape[1:])
+        padded[self.valid_on(values.device)] = values
+        return padded
 
     def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:
         """Raise a ValueError unless shapes and the values of every valid step fit the spaces."""
@@ -204,9 +212,10 @@ def is_finite(observation: Any) -> bool:
         return values.dtype.kind != "f" or bool(np.isfinite(values.astype(np.float32, copy=False)).all())
 
 
-def _observations(name: str, values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:
+def as_observations(name: str, values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:
+    """Tensors over the memory of observations, an array or a dict of them; errors call them `name`."""
     if isinstance(values, Mapping):
-        return {key: _observations(f"{name}[{key!r}]", value) for key, value in values.items()}  # type: ignore[misc]
+        return {key: as_observations(f"{name}[{key!r}]", value) for key, value in values.items()}  # type: ignore[misc]
     return _tensor(name, values)
 
 

@@ -104,6 +104,18 @@ def is_binary(space: Space) -> bool:
     return isinstance(space, spaces.MultiBinary)
 
 
+def is_countable(space: Space) -> bool:
+    """Whether equal states of a space recur: discrete ones, and Boxes of integers but images for the CNN."""
+    from gymnasium import spaces
+
+    parts = dict_parts(space)
+    if parts is not None:
+        return all(map(is_countable, parts.values()))
+    if isinstance(space, spaces.Box):
+        return not np.issubdtype(space.dtype, np.floating) and image_channel_axis(space) is None
+    return True
+
+
 def features(space: Space, values: Tensor) -> Tensor:
     """Turn elements of a non-Dict space, (n, *shape), into float32 vectors, (n, feature_size).
 

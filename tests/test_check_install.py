@@ -49,7 +49,7 @@ def test_what_resolves_leaves_the_stamp(stamp, monkeypatch, capsys):
     assert stamp.exists()
 
 
-def test_a_conflict_fails_and_is_told(stamp, monkeypatch, capsys):
+def test_a_conflict_fails_and_is_reported(stamp, monkeypatch, capsys):
     answering(monkeypatch, index=[True, True], resolves=False)
     assert check(stamp) == 1
     said = f"{sys.executable}: .[plots] does not resolve\nThe conflict is caused by: triton\n"
@@ -68,7 +68,7 @@ def test_without_the_index_nothing_is_checked_and_nothing_fails(index, said, sta
     assert not stamp.exists()
 
 
-def test_a_python_that_is_not_here_is_told_and_leaves_no_stamp(stamp, capsys):
+def test_a_missing_python_is_reported_and_leaves_no_stamp(stamp, capsys):
     assert main(["--pythons", "3.99", "--stamp", str(stamp)]) == 0
     assert capsys.readouterr().out == "Python 3.99: not checked, no interpreter here\n"
     assert not stamp.exists()

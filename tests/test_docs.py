@@ -1,9 +1,10 @@
-"""What the pages name is there: files, links, commands with their flags, and the files on a rollout's path."""
+"""What the pages name is there: files, links, commands with their flags, and the files of two paths."""
 
 import io
 import re
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from functools import cache
 from pathlib import Path
 
@@ -92,16 +93,25 @@ def test_the_flags_that_a_page_names_alone_are_there(page: Path) -> None:
         assert f'"{flag}"' in scripts or any(flag in help_of(command) for command in named), flag
 
 
-def test_the_files_on_a_rollouts_path_are_those_of_the_page() -> None:
-    text = ARCHITECTURE.read_text()
-    (table,) = re.findall(r"<!-- files of a rollout -->\n(.*?)<!-- end of files -->", text, re.DOTALL)
-    listed = {
-        f"{package}/{name}".removeprefix("revd/")
-        for package, names in re.findall(r"^\| `([\w/]+)` \| (.*) \|$", table, re.MULTILINE)
-        for name in re.findall(r"`(\w+\.py)`", names)
-    }
+def test_the_files_on_a_rollouts_path_are_the_ones_listed() -> None:
+    listed, text = listed_files("files of a rollout")
     assert files_of_a_rollout() == listed
     assert f"code of these {len(listed)} files" in text
+
+
+def test_the_files_before_the_first_rollout_are_the_ones_listed(tmp_path: Path) -> None:
+    listed, text = listed_files("files before the first rollout")
+    assert files_before_the_first_rollout(tmp_path) == listed
+    assert f"code of these {len(listed)} files" in text
+
+
+def listed_files(title: str) -> tuple[set[str], str]:
+    """The files in the table of that title, and the whole page."""
+    text = ARCHITECTURE.read_text()
+    (table,) = re.findall(rf"<!-- {title} -->\n(.*?)<!-- end of files -->", text, re.DOTALL)
+    rows = re.findall(r"^\| `([\w/]+)` \| (.*) \|$", table, re.MULTILINE)
+    names = {f"{package}/{name}" for package, cell in rows for name in re.findall(r"`(\w+\.py)`", cell)}
+    return {name.removeprefix("revd/") for name in names}, text
 
 
 def files_of_a_rollout() -> set[str]:
@@ -109,16 +119,36 @@ def files_of_a_rollout() -> set[str]:
     callback = IntrinsicRewardCallback("revd")
     model = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, n_epochs=1, device="cpu")
     model.learn(128, callback=callback)
+    with watched_files() as seen:
+        model.collect_rollouts(model.env, callback, model.rollout_buffer, n_rollout_steps=64)
+    return seen
+
+
+def files_before_the_first_rollout(path: Path) -> set[str]:
+    """The files of revd whose functions `revd train` runs in a new directory before the first rollout, on a CPU."""
+    flags = ["--task", "CartPole-v1", "--steps", "64", "--n-envs", "2", "--algo-params", "n_steps=32"]
+    command = ["train", *flags, "--device", "cpu", "--no-progress", "--output"]
+    # All modules are imported in the first training, so that the second runs functions only.
+    cli.main([*command, str(path / "first")])
+    with watched_files(until="collect_rollouts") as seen:
+        cli.main([*command, str(path / "second")])
+    return seen
+
+
+@contextmanager
+def watched_files(until: str | None = None) -> Iterator[set[str]]:
+    """The files of revd whose functions this thread calls in the block, or before it calls the function `until`."""
     root, seen = Path(revd.__file__).parent, set()
 
     def watch(frame, event, argument) -> None:
         path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(root):
+        if event == "call" and frame.f_code.co_name == until:
+            sys.setprofile(None)
+        elif event == "call" and path.is_relative_to(root):
             seen.add(str(path.relative_to(root)))
 
     sys.setprofile(watch)
     try:
-        model.collect_rollouts(model.env, callback, model.rollout_buffer, n_rollout_steps=64)
+        yield seen
     finally:
         sys.setprofile(None)
-    return seen

@@ -521,3 +521,36 @@ def test_a_gpu_gives_the_numbers_of_the_cpu(name: str) -> None:
     embeddings = encoder.cuda()(observations)
     assert embeddings.is_cuda
     torch.testing.assert_close(embeddings.cpu(), expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("kind", ["image", "vector"])
+def test_the_initialisation_of_torch_is_that_of_its_layers(kind: str) -> None:
+    """Every weight and bias is uniform within the bounds of `reset_parameters`, and drawn from the seed."""
+    torch.manual_seed(0)
+    encoder = make_encoder(SPACES[kind], embedding_size=64, seed=3, init="torch")
+    same = make_encoder(SPACES[kind], embedding_size=64, seed=3, init="torch")
+    for layer, other in zip(layers(encoder), layers(same), strict=True):
+        if not isinstance(layer, nn.Conv2d | nn.Linear):
+            continue
+        assert torch.equal(layer.weight, other.weight)
+        theirs = deepcopy(layer)
+        theirs.reset_parameters()
+        bound = 1 / layer.weight[0].numel() ** 0.5
+        for ours, reference in ((layer.weight, theirs.weight), (layer.bias, theirs.bias)):
+            assert ours.abs().max() <= bound
+            assert ours.unique().numel() > 0.9 * ours.numel()
+            assert ours.detach().std() == pytest.approx(bound / 3**0.5, rel=0.4)
+            assert reference.detach().std() == pytest.approx(bound / 3**0.5, rel=0.4)
+        assert not torch.equal(layer.weight, theirs.weight), "the global generator is not used"
+
+
+def test_the_initialisation_has_a_name() -> None:
+    with pytest.raises(ValueError, match="init must be 'orthogonal' or 'torch', got 'xavier'"):
+        make_encoder(VECTOR, embedding_size=4, init="xavier")  # type: ignore[arg-type]
+    default, orthogonal, other = (
+        make_encoder(VECTOR, embedding_size=4, **arguments)
+        for arguments in ({}, {"init": "orthogonal"}, {"init": "torch"})
+    )
+    points = samples(VECTOR, 8)
+    assert torch.equal(default(points), orthogonal(points))
+    assert not torch.equal(default(points), other(points))

@@ -44,7 +44,7 @@ class FinishedAttempt:
     def stop(self): ...
 
 
-class Backend:
+class Launcher:
     start = staticmethod(FinishedAttempt)
 
 
@@ -67,7 +67,7 @@ def test_all_agree(tmp_path, monkeypatch, capsys):
     shown = {}
 
     config = TrainConfig(task="CartPole-v1", steps=STEPS, n_envs=2, output=tmp_path / "suite" / "run")
-    (run,) = train_all([config], jobs=1, watch=lambda runs: None, interval=0, backend=Backend())
+    (run,) = train_all([config], jobs=1, watch=lambda runs: None, interval=0, launcher=Launcher())
     table = text_of(runs_table([run], elapsed=0))
     assert f"Return of a finished run: {FINAL_RETURN}" in table
     shown["the suite's table"] = run.final
@@ -80,7 +80,7 @@ def test_all_agree(tmp_path, monkeypatch, capsys):
 
     training = TrainConfig(task="CartPole-v1", steps=STEPS, n_envs=2, output=tmp_path / "tune")
     search = TuneConfig(training=training, space=make_space(training, ["k=3,5"]), trials=1)
-    (record,) = tune(search, watch=lambda _: None, backend=Backend())
+    (record,) = tune(search, watch=lambda _: None, launcher=Launcher())
     shown["the search's table"] = record.score
     assert "-115.75" in text_of(trials_table([record]))
 

@@ -13,7 +13,18 @@ ROOT = Path(revd.__file__).parent
 PATHS = sorted(ROOT.rglob("*.py"))
 
 #: What each part of the package may import of the others; every part may import itself.
-FOUNDATION = {"arrays", "functional", "names", "moments", "spaces", "rollout", "networks", "encoders"}
+FOUNDATION = {
+    "arrays",
+    "former_defaults",
+    "functional",
+    "names",
+    "moments",
+    "spaces",
+    "rollout",
+    "networks",
+    "normalizers",
+    "encoders",
+}
 REWARDS = FOUNDATION | {"storage", "rewards", "weighting"}
 ALLOWED: dict[str, set[str]] = {
     "arrays": set(),
@@ -25,9 +36,11 @@ ALLOWED: dict[str, set[str]] = {
     "spaces": set(),
     "rollout": {"spaces"},
     "networks": set(),
-    "encoders": {"moments", "spaces", "rollout", "networks"},
+    "normalizers": {"moments"},
+    "encoders": {"spaces", "rollout", "networks", "normalizers"},
     "worked_example": {"arrays", "functional"},
     "envs": {"names"},
+    "former_defaults": set(),
     "rewards": FOUNDATION,
     "weighting": FOUNDATION | {"rewards"},
     "testing": FOUNDATION | {"rewards"},
@@ -122,7 +135,7 @@ def test_functional_imports_torch_and_little_else_of_others() -> None:
 
 
 def folder_of(name: str) -> str:
-    """The folder of a module or package, such as "revd/suites/backends"."""
+    """The folder of a module or package, such as "revd/suites/launchers"."""
     path = ROOT.parent / name.replace(".", "/")
     return str((path if path.is_dir() else path.parent).relative_to(ROOT.parent))
 

@@ -1,4 +1,4 @@
-"""What each extra brings is enough for what it is for, and whatever is missing is named with its pip command."""
+"""Each extra is sufficient for its purpose, and an error names a missing package with its pip command."""
 
 import json
 import re
@@ -86,18 +86,19 @@ def test_the_bare_package_computes_bonuses():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("program", "package", "message"),
     [
-        ("sb3", "revd.sb3 needs Stable-Baselines3 (No module named 'stable_baselines3'); "),
-        ("rllib", "revd.rllib needs Ray's RLlib (No module named 'ray'); "),
+        ("import revd; revd.sb3", "stable_baselines3", "revd.sb3 needs Stable-Baselines3"),
+        ("import revd.fast", "stable_baselines3", "revd.fast needs Stable-Baselines3"),
+        ("import revd; revd.rllib", "ray", "revd.rllib needs Ray's RLlib"),
     ],
 )
-def test_the_bare_package_names_what_an_adapter_needs(name, message):
-    result = run_with_extras(f"import revd; revd.{name}")
-    last = result.stderr.strip().splitlines()[-1]
+def test_the_bare_package_names_what_an_adapter_needs(program, package, message):
+    last = run_with_extras(program).stderr.strip().splitlines()[-1]
     found = INSTALL.search(last)
-    assert last == f"ImportError: {message}install it with: pip install 'revd[{found[1]}]'"
-    assert {"sb3": "stable_baselines3", "rllib": "ray"}[name] in brought_by(found[1])
+    install = f"install it with: pip install 'revd[{found[1]}]'"
+    assert last == f"ImportError: {message} (No module named '{package}'); {install}"
+    assert package in brought_by(found[1])
 
 
 def test_the_bare_package_says_what_the_command_needs():

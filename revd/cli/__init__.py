@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from revd.cli.archive import ArchiveCommand
 from revd.cli.demo import DemoCommand
 from revd.cli.example import ExampleCommand
 from revd.cli.figure import FigureCommand
@@ -29,6 +30,7 @@ COMMANDS: dict[str, type[Command]] = {
     "tune": TuneCommand,
     "figure": FigureCommand,
     "report": ReportCommand,
+    "archive": ArchiveCommand,
     "watch": WatchCommand,
     "example": ExampleCommand,
     "rewards": RewardsCommand,

@@ -22,7 +22,7 @@ _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the first f
 
 @dataclass(frozen=True, kw_only=True)
 class DemoCommand(DemoConfig):
-    """Compare PPO with PPO+REVD on MountainCar-v0: a table and a learning curve, in minutes."""
+    """Compare PPO with PPO+REVD on MountainCar-v0, with two weights: a table and a learning curve, in minutes."""
 
     output: Annotated[Path | None, _OUTPUT] = None
     """Directory of the demonstration."""
@@ -35,7 +35,7 @@ class DemoCommand(DemoConfig):
         return parent_config(self, DemoConfig)
 
     def run(self) -> None:
-        """Train both methods, then show the table and draw the curve."""
+        """Train all methods, then show the table and draw the curve."""
         demo = self.config()
         if find_spec("matplotlib") is None:
             raise ValueError("the demo draws a figure and needs matplotlib: pip install 'revd[plots]'")
@@ -58,11 +58,12 @@ class DemoCommand(DemoConfig):
 def _show(console: Console, directory: Path, runs: "Sequence[RunProgress]") -> None:
     from revd.analysis.drawing.figures import learning_curves
     from revd.analysis.reading.runs import load_runs
+    from revd.analysis.statistics.grouping import name_variants
     from revd.analysis.statistics.method_summary import summarize
     from revd.analysis.writing.image_files import save_figure
     from revd.analysis.writing.summary_table import summary_table
 
-    finished = [run for run in load_runs(directory) if run.state == "finished"]
+    finished = [run for run in name_variants(load_runs(directory)) if run.state == "finished"]
     failed = [run for run in runs if run.status.state == "failed"]
     if any(len(run.episodes.returns) for run in finished):
         console.print(summary_table(summarize(finished, threshold=THRESHOLD), threshold=THRESHOLD))

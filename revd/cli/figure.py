@@ -11,7 +11,7 @@ from rich.console import Console
 from revd.runs.display import print_line
 
 if TYPE_CHECKING:
-    from revd.analysis.reading.runs import FoundRuns
+    from revd.analysis.reading.sources import FoundRuns
     from revd.analysis.statistics.figure_data import ReportData
 
 Runs = tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUNS...")]]
@@ -22,7 +22,7 @@ class FigureCommand:
     """Draw the paper's result figures, the comparison over tasks, and searches, from run directories."""
 
     runs: Runs
-    """Run directories, or directories above them."""
+    """Run directories, directories above them, or archives of runs (FILE.csv.gz)."""
     output: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("figures")
     """Directory of the figures: PNG and PDF, and a CSV of the plotted numbers beside each."""
 
@@ -45,7 +45,7 @@ def read_runs(paths: tuple[Path, ...]) -> "tuple[FoundRuns, ReportData]":
     for package in ("matplotlib", "rliable"):
         if find_spec(package) is None:
             raise ValueError(f"figures and reports need {package}: pip install 'revd[plots]'")
-    from revd.analysis.reading.runs import find_runs
+    from revd.analysis.reading.sources import find_runs
     from revd.analysis.statistics.figure_data import analyse_runs
 
     found = find_runs(paths)

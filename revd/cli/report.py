@@ -19,26 +19,22 @@ class ReportCommand:
     """Write one Markdown page about runs: settings, tables, figures, failures, and the commands to repeat them."""
 
     runs: Runs
-    """Run directories, or directories above them."""
+    """Run directories, directories above them, or archives of runs (FILE.csv.gz)."""
     output: Annotated[Path, tyro.conf.arg(metavar="FILE.md")] = Path("report.md")
-    """The page; its figures go into a directory beside it, named after it."""
+    """The page; its figures go into a directory beside it. What people wrote between its marks is kept."""
 
     def run(self) -> None:
         """Draw the figures, write the page, and print its path."""
         _check_page(self.output)
         found, data = read_runs(self.runs)
         from revd.analysis.drawing.captions import plural
-        from revd.analysis.writing.figure_files import write_figures
-        from revd.analysis.writing.report import report
+        from revd.analysis.writing.page import figure_directory, write_page
 
-        figures = self.output.parent / f"{self.output.stem}-figures"
-        files = write_figures(data, figures)
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        self.output.write_text(report(data, files, self.output, unreadable=found.unreadable))
+        files = write_page(data, self.output, unreadable=found.unreadable)
         images = len(files.figures) + sum(len(search.images) for search in files.searches)
         runs, drawn = plural(len(data.all_runs), "run"), plural(images, "figure")
         console = Console()
-        print_line(console, f"{self.output}: {runs}, {drawn} in {figures}")
+        print_line(console, f"{self.output}: {runs}, {drawn} in {figure_directory(self.output)}")
         for reason in [*damages(data), *found.unreadable]:
             print_line(console, f"left out: {reason}")
 

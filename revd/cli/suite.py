@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from revd.cli.shared import EXIT_FAILED
-from revd.runs.config import TrainConfig
+from revd.runs.config import NO_REWARD, TrainConfig
 from revd.runs.cpu_threads import available_cores, with_emulator_threads
 from revd.runs.display import print_line
-from revd.suites.backends.config import BackendConfig
-from revd.suites.backends.interface import Backend
 from revd.suites.grids import SUITES, suite_runs
+from revd.suites.launchers.config import LauncherConfig
+from revd.suites.launchers.interface import Launcher
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/NAME)")
 _SHARD = tyro.conf.arg(metavar="I/N")
@@ -33,6 +33,9 @@ class SuiteCommand:
     """Only these of its tasks."""
     methods: tuple[str, ...] = ()
     """Only these of its methods, such as ppo and ppo+revd."""
+    reward: tuple[str, ...] = ()
+    """These rewards with each of its algorithms, besides --methods or instead of all its methods: names of
+    `revd rewards`, MODULE:CLASS, NAME+NAME for a mixture, or none."""
     seeds: tuple[int, ...] = ()
     """These seeds instead of its own."""
     steps: Annotated[int | None, _STEPS] = None
@@ -47,7 +50,7 @@ class SuiteCommand:
     """Only list the runs."""
     output: Annotated[Path | None, _OUTPUT] = None
     """Directory of the runs."""
-    backend: Annotated[BackendConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=BackendConfig)
+    launch_options: Annotated[LauncherConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=LauncherConfig)
 
     def run(self) -> None:
         """List the suites or the runs, or run them."""
@@ -59,6 +62,7 @@ class SuiteCommand:
             self.name,
             tasks=self.tasks,
             methods=self.methods,
+            rewards=self.reward,
             seeds=self.seeds,
             steps=self.steps,
             output=self.output,
@@ -67,6 +71,7 @@ class SuiteCommand:
         for name in ("jobs", "retries"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        _check_rewards(self.reward)
         if self.dry_run:
             _list(console, runs)
         else:
@@ -76,8 +81,8 @@ class SuiteCommand:
         from revd.suites.display import showing_runs
         from revd.suites.scheduler import train_all
 
-        with self.backend.open() as backend:
-            jobs, cores, where = self._share(len(configs), backend)
+        with self.launch_options.open() as launcher:
+            jobs, cores, where = self._share(len(configs), launcher)
             print_line(console, f"{len(configs)} runs{where}")
             if not configs:
                 return
@@ -87,7 +92,7 @@ class SuiteCommand:
                     jobs=jobs,
                     watch=watch,
                     retries=self.retries,
-                    backend=backend,
+                    launcher=launcher,
                 )
         unfinished = [run for run in runs if run.status.state != "finished"]
         for run in unfinished:
@@ -98,12 +103,22 @@ class SuiteCommand:
         if unfinished:
             sys.exit(EXIT_FAILED)
 
-    def _share(self, runs: int, backend: Backend) -> tuple[int, int, str]:
+    def _share(self, runs: int, launcher: Launcher) -> tuple[int, int, str]:
         """Runs at a time, cores of each, and a description. A Ray cluster queues runs that it has no room for."""
-        if self.backend.launcher == "ray":
-            return self.jobs or max(runs, 1), int(self.backend.cpus_per_run), f" on {backend}"
+        if self.launch_options.launcher == "ray":
+            return self.jobs or max(runs, 1), int(self.launch_options.cpus_per_run), f" on {launcher}"
         jobs = self.jobs or available_cores()
         return jobs, available_cores() // jobs, f", {jobs} at a time"
+
+
+def _check_rewards(rewards: tuple[str, ...]) -> None:
+    """Raise a ValueError for an unknown reward, before any run has started."""
+    if rewards:
+        from revd.rewards import check_parameters
+
+        for reward in rewards:
+            if reward != NO_REWARD:
+                check_parameters(reward, {})
 
 
 def suites_table() -> Table:

@@ -12,7 +12,8 @@ from rich.console import Console
 from revd.cli.parsing import SPARSE, is_given, mark_default
 from revd.cli.shared import EXIT_FAILED
 from revd.cli.watch import WatchCommand, require_matplotlib
-from revd.runs.config import NO_REWARD, TrainConfig
+from revd.former_defaults import FORMER_WEIGHT
+from revd.runs.config import AUTO, NO_REWARD, TrainConfig
 from revd.runs.display import print_line
 from revd.runs.presets import PRESET_FIELDS, preset_config
 from revd.storage import run_files
@@ -77,6 +78,9 @@ class TrainCommand(TrainConfig):
         from revd.runs.directory import RunDirectory
 
         run = RunDirectory(config.directory)
+        by_default = config.reward != NO_REWARD and config.weight == AUTO and not is_given(self.weight)
+        if by_default and run.predates_automatic_weights:
+            config = replace(config, weight=FORMER_WEIGHT)
         run.check(config)
         if run.is_finished(config.steps):
             print_line(console, f"{run.path} is finished already; more --steps would resume it")

@@ -14,14 +14,14 @@ from revd.cli.shared import EXIT_FAILED
 from revd.cli.train import TrainCommand
 from revd.runs.cpu_threads import available_cores, with_emulator_threads
 from revd.runs.display import print_line
-from revd.suites.backends.config import BackendConfig
+from revd.suites.launchers.config import LauncherConfig
 from revd.tuning.config import Metric, TuneConfig
 from revd.tuning.parameters import make_space
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from revd.suites.backends.interface import Backend
+    from revd.suites.launchers.interface import Launcher
     from revd.tuning.records import TrialRecord
 
 _OUTPUT = tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/TASK/tune-ALGO-REWARD)")
@@ -57,7 +57,7 @@ class TuneCommand(TrainCommand):
     """How often a failed run is started again."""
     dry_run: bool = False
     """Only show the parameters to search."""
-    backend: Annotated[BackendConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=BackendConfig)
+    launch_options: Annotated[LauncherConfig, tyro.conf.OmitArgPrefixes] = field(default_factory=LauncherConfig)
     progress: tyro.conf.Suppress[bool] = True
     video: tyro.conf.Suppress[bool] = False
     trust: tyro.conf.Suppress[bool] = False
@@ -66,7 +66,7 @@ class TuneCommand(TrainCommand):
         """Search, show the result, and print the command that repeats the best trial."""
         require_optuna()
         config = self.tuning()
-        placed = self.backend.open()
+        placed = self.launch_options.open()
         console = Console()
         from revd.tuning.directory import SearchDirectory
         from revd.tuning.display import space_table
@@ -82,17 +82,17 @@ class TuneCommand(TrainCommand):
         _show_best(console, config, records)
 
     def _tune(
-        self, console: Console, config: TuneConfig, placed: "AbstractContextManager[Backend]"
+        self, console: Console, config: TuneConfig, placed: "AbstractContextManager[Launcher]"
     ) -> "list[TrialRecord]":
         from revd.tuning.display import trial_display
         from revd.tuning.driver import SearchFailedError, tune
 
-        on_cluster = self.backend.launcher == "ray"
-        cores = int(self.backend.cpus_per_run) if on_cluster else available_cores() // config.jobs
+        on_cluster = self.launch_options.launcher == "ray"
+        cores = int(self.launch_options.cpus_per_run) if on_cluster else available_cores() // config.jobs
         shared = replace(config, training=with_emulator_threads(config.training, cores))
         try:
-            with placed as backend, trial_display(console, config) as watch:
-                return tune(shared, watch=watch, backend=backend if on_cluster else None)
+            with placed as launcher, trial_display(console, config) as watch:
+                return tune(shared, watch=watch, launcher=launcher if on_cluster else None)
         except SearchFailedError as error:
             _show(console, config, error.records)
             print(f"revd: {error}", file=sys.stderr)

@@ -37,8 +37,8 @@ class WatchCommand:
     stochastic: bool = False
     """Draw the actions as in training, instead of taking the most probable ones."""
     trust: bool = False
-    """Allow RUN to be a model.zip of Stable-Baselines3, which contains pickles, or a run whose task is in another
-    package. Both execute code that comes with them."""
+    """Allow RUN to be a model.zip of Stable-Baselines3, which contains pickles, or a run whose task or
+    reward is in another package. Both execute code that comes with them."""
     task: Annotated[str, _TASK] = ""
     """Task of a model.zip, which does not contain it."""
     algo: str = "ppo"

@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 from revd.envs import envpool
-from revd.envs.tasks import SUITES_IN_ENVPOOL, Engine, Task, how_to_install, require_installed
+from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine, Task, how_to_install, require_installed
 from revd.names import unknown_name
 
 ChosenEngine = Literal["gymnasium", "envpool"]
@@ -17,17 +17,17 @@ def choose_engine(task: Task, engine: Engine) -> ChosenEngine:
     """
     if engine not in get_args(Engine):
         raise ValueError(unknown_name("engine", engine, get_args(Engine)))
-    if task.suite == "envpool":
+    if task.family == "envpool":
         return _choose_for_envpool_task(task, engine)
-    equal = task.suite in SUITES_IN_ENVPOOL
+    equal = task.family in FAMILIES_IN_ENVPOOL
     if engine == "auto":
         return "envpool" if equal and envpool.is_installed() and envpool.has_task(task.gymnasium_id) else "gymnasium"
     if engine == "gymnasium":
         return engine
     if not equal:
-        suites = ", ".join(f"{suite}/…" for suite in SUITES_IN_ENVPOOL)
+        families = ", ".join(f"{family}/…" for family in FAMILIES_IN_ENVPOOL)
         raise ValueError(
-            f"engine 'envpool' steps the tasks {suites} and, as envpool/ID, EnvPool's own; not {task.name!r}"
+            f"engine 'envpool' steps the tasks {families} and, as envpool/ID, EnvPool's own; not {task.name!r}"
         )
     if not envpool.is_installed():
         raise ValueError(f"engine 'envpool' needs EnvPool: {how_to_install('envpool')}")

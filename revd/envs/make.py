@@ -16,13 +16,13 @@ from revd.names import unknown_name
 
 
 def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
-    """Make an environment of a task, with the wrappers of its suite; a ValueError if that fails.
+    """Make an environment of a task, with the wrappers of its family; a ValueError if that fails.
 
     Atari games can only be made as a vector, because ale-py steps and preprocesses a whole vector natively.
     """
     if isinstance(task, str):
         task = find_task(task)
-    if task.suite == "atari":
+    if task.family == "atari":
         raise ValueError(f"task {task.name!r} can only be made as a vector, by revd.training.atari_vec_env.AtariVecEnv")
     register(task)
     # Environments need not accept a render mode, so it is only passed if it is set.
@@ -32,9 +32,9 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
         options["render_mode"] = render_mode
     with _name_task_in_errors(task):
         env = gymnasium.make(_id_or_spec(task), **options)
-    if task.suite == "bullet":
+    if task.family == "bullet":
         return SilentFirstReset(env)
-    if task.suite == "minigrid":
+    if task.family == "minigrid":
         from revd.envs.minigrid import OneHotImage
 
         return OneHotImage(env)
@@ -47,7 +47,7 @@ def register(task: Task) -> None:
     A ValueError if a package is missing or broken, or the id is unknown.
     """
     require_installed(task)
-    if task.suite == "envpool":
+    if task.family == "envpool":
         raise ValueError(f"task {task.name!r} can only be made as a vector, and cannot be drawn")
     if task.module is not None:
         with silenced():

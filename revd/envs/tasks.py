@@ -8,11 +8,11 @@ from typing import Literal
 
 from revd.names import unknown_name
 
-Suite = Literal["atari", "bullet", "classic", "minigrid", "gymnasium", "envpool"]
+Family = Literal["atari", "bullet", "classic", "minigrid", "gymnasium", "envpool"]
 #: What steps the environments; see `revd.envs.engines`.
 Engine = Literal["auto", "gymnasium", "envpool"]
-#: Suites whose tasks EnvPool has, with the same observations and rewards.
-SUITES_IN_ENVPOOL = ("classic", "minigrid")
+#: Families whose tasks EnvPool has, with the same observations and rewards.
+FAMILIES_IN_ENVPOOL = ("classic", "minigrid")
 Extra = Literal["atari", "bullet", "minigrid", "envpool"]
 
 #: Probability with which the paper's sparse setting hides a reward.
@@ -32,11 +32,11 @@ class Task:
     """A task, its origin and its requirements."""
 
     name: str
-    """Its name: `suite/task`, or any Gymnasium id."""
+    """Its name: `family/task`, or any Gymnasium id."""
     gymnasium_id: str
     """Its Gymnasium id, registered once `module` is imported."""
-    suite: Suite
-    """Its suite; `gymnasium` for plain Gymnasium ids."""
+    family: Family
+    """Its family; `gymnasium` for plain Gymnasium ids."""
     description: str
     """One line for lists of tasks."""
     extra: Extra | None = None
@@ -57,7 +57,7 @@ def _atari(name: str, game: str, description: str) -> Task:
     return Task(
         name=f"atari/{name}",
         gymnasium_id=f"ALE/{game}-v5",
-        suite="atari",
+        family="atari",
         description=description,
         extra="atari",
         module="ale_py",
@@ -68,7 +68,7 @@ def _bullet(name: str, robot: str, description: str) -> Task:
     return Task(
         name=f"bullet/{name}",
         gymnasium_id=f"{robot}BulletEnv-v0",
-        suite="bullet",
+        family="bullet",
         description=description,
         extra="bullet",
         module="pybullet_envs_gymnasium.gym_locomotion_envs",
@@ -80,7 +80,7 @@ def _minigrid(name: str, level: str, description: str) -> Task:
     return Task(
         name=f"minigrid/{name}",
         gymnasium_id=f"MiniGrid-{level}",
-        suite="minigrid",
+        family="minigrid",
         description=description,
         extra="minigrid",
         module="minigrid",
@@ -88,7 +88,7 @@ def _minigrid(name: str, level: str, description: str) -> Task:
 
 
 def _classic(name: str, gymnasium_id: str, description: str) -> Task:
-    return Task(name=f"classic/{name}", gymnasium_id=gymnasium_id, suite="classic", description=description)
+    return Task(name=f"classic/{name}", gymnasium_id=gymnasium_id, family="classic", description=description)
 
 
 #: All named tasks. The paper names only Assault and Demon Attack; the other four games are our choice.
@@ -105,7 +105,7 @@ TASKS: Mapping[str, Task] = {
         Task(
             name="bullet/cart-pole",
             gymnasium_id="revd/BulletCartPole-v0",
-            suite="bullet",
+            family="bullet",
             description="Balance a pole by pushing its cart with a force of up to 10 N, 200 steps.",
             extra="bullet",
             module="revd.envs.cart_pole",
@@ -144,18 +144,18 @@ TASKS: Mapping[str, Task] = {
 def find_task(name: str) -> Task:
     """The task of this name; `envpool/ID` is a task of EnvPool, and any other string is taken as a Gymnasium id.
 
-    An unknown name that begins with a suite (`bullet/…`) is a ValueError with the nearest names.
+    An unknown name that begins with a family (`bullet/…`) is a ValueError with the nearest names.
     """
     if name in TASKS:
         return TASKS[name]
-    suite, _, rest = name.partition("/")
-    if suite == "envpool":
+    family, _, rest = name.partition("/")
+    if family == "envpool":
         description = "A task of EnvPool; grid worlds as one-hot codes."
-        return Task(name=name, gymnasium_id=rest, suite="envpool", description=description, extra="envpool")
-    suites = {task.suite for task in TASKS.values()}
-    if suite in suites:
+        return Task(name=name, gymnasium_id=rest, family="envpool", description=description, extra="envpool")
+    families = {task.family for task in TASKS.values()}
+    if family in families:
         raise ValueError(unknown_name("task", name, TASKS))
-    return Task(name=name, gymnasium_id=name, suite="gymnasium", description="A Gymnasium task, unchanged.")
+    return Task(name=name, gymnasium_id=name, family="gymnasium", description="A Gymnasium task, unchanged.")
 
 
 def installed(task: Task) -> bool:

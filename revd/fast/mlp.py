@@ -8,7 +8,7 @@ every number equals theirs to the last bit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -43,7 +43,7 @@ def weights_of(policy: ActorCriticPolicy, tensors: Mapping[Tensor, Tensor]) -> W
     """Arrange tensors, one for each parameter of a policy that `is_standard_mlp`."""
 
     def layers(hidden: nn.Module, last: nn.Module) -> list[Layer]:
-        linear = [module for module in (*hidden.children(), last) if isinstance(module, nn.Linear)]
+        linear: list[Any] = [module for module in (*hidden.children(), last) if isinstance(module, nn.Linear)]
         return [Layer(tensors[module.weight], tensors[module.bias]) for module in linear]
 
     extractor, log_std = policy.mlp_extractor, getattr(policy, "log_std", None)

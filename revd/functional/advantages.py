@@ -16,9 +16,6 @@ def generalized_advantages(
         A_t = delta_t + gamma * lambda * (1 - done_t) * A_{t+1},    A_T = 0
         delta_t = r_t + gamma * (1 - done_t) * V(s_{t+1}) - V(s_t)
 
-    The recursion is linear, so two neighbouring steps can be composed to one. log2(n_steps) rounds of composing replace
-    n_steps steps in sequence, which needs a few dozen launches on a GPU instead of thousands.
-
     Args:
         rewards: (n_steps, n_envs).
         values: V(s_t), (n_steps, n_envs).
@@ -32,12 +29,30 @@ def generalized_advantages(
     """
     alive = 1 - dones
     following = torch.cat([values[1:], last_values[None]])
-    advantages = rewards + gamma * following * alive - values
-    carried = gamma * gae_lambda * alive
-    # After each round, A_t = advantages_t + carried_t * A_{t + reach}.
-    reach = 1
-    while reach < len(rewards):
-        advantages = torch.cat([advantages[:-reach] + carried[:-reach] * advantages[reach:], advantages[-reach:]])
-        carried = torch.cat([carried[:-reach] * carried[reach:], carried[-reach:]])
+    return sums_to_come(rewards + gamma * following * alive - values, gamma * gae_lambda * alive)
+
+
+def sums_to_come(values: Tensor, factors: Tensor) -> Tensor:
+    """Sums of a step's value and all later ones, each discounted by the factors in between.
+
+    ::
+
+        S_t = x_t + f_t * S_{t+1},    S_T = 0
+
+    The recursion is linear, so two neighbouring steps can be composed to one. log2(n_steps) rounds of composing replace
+    n_steps steps in sequence, which needs a few dozen launches on a GPU instead of thousands.
+
+    Args:
+        values: x, (n_steps, n_envs).
+        factors: f, (n_steps, n_envs).
+
+    Returns:
+        S, (n_steps, n_envs).
+    """
+    # After each round, S_t = sums_t + factors_t * S_{t + reach}.
+    sums, reach = values, 1
+    while reach < len(values):
+        sums = torch.cat([sums[:-reach] + factors[:-reach] * sums[reach:], sums[-reach:]])
+        factors = torch.cat([factors[:-reach] * factors[reach:], factors[-reach:]])
         reach *= 2
-    return advantages
+    return sums

@@ -158,13 +158,14 @@ def _lengths(name: str, lengths: Tensor | None, points: Tensor) -> Tensor | None
     """Flatten lengths to (b,) and check them against their points; None if every row counts."""
     if lengths is None:
         return None
-    lengths = torch.as_tensor(lengths, device=points.device)
+    lengths = torch.as_tensor(lengths)
     if lengths.shape != points.shape[:-2] or lengths.dtype not in _INTEGERS:
         raise ValueError(
             f"{name} must be integers of shape {tuple(points.shape[:-2])}, got {lengths.dtype} {tuple(lengths.shape)}"
         )
     shortest, _ = _check_range(name, lengths, points.shape[-2])
-    return None if shortest == points.shape[-2] else lengths.reshape(-1)
+    # Checked where they are: lengths on the host are sent to a GPU without waiting for it.
+    return None if shortest == points.shape[-2] else lengths.reshape(-1).to(points.device, non_blocking=True)
 
 
 def _per_point(name: str, numbers: Tensor, points: Tensor, *, largest: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -42,8 +43,11 @@ class IntrinsicReward(nn.Module, ABC):
     config_type: ClassVar[type[RewardConfig]] = RewardConfig
     config: RewardConfig
     calls: Tensor
+    _embeddings: Tensor | None
+    #: One line for `revd rewards`: when to use the method. Without it, the docstring's first line is shown.
+    advice: ClassVar[str] = ""
     #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
-    uses_successors: ClassVar[bool] = True
+    uses_successors: bool = True
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__()
@@ -63,6 +67,9 @@ class IntrinsicReward(nn.Module, ABC):
         self.bonus_moments = RunningMoments()
         self._metrics: dict[str, float] = {}
         self._recorded: dict[str, Mean] = {}
+        self._paid: Tensor | None = None
+        # Moved by .to(device), but no part of the state: only the adapter reads it, right after `compute`.
+        self.register_buffer("_embeddings", None, persistent=False)
 
     @property
     def device(self) -> torch.device:
@@ -81,14 +88,18 @@ class IntrinsicReward(nn.Module, ABC):
         """
         self.check_rollout(rollout)
         self.check_rollout_length(rollout.n_steps)
-        self._metrics, self._recorded = {}, {}
+        self._metrics, self._recorded, self._paid = {}, {}, None
+        self._embeddings = None
         valid = rollout.valid_on(self.device)
         bonus = torch.zeros(valid.shape, device=self.device)
         if rollout.n_valid > 0 and self.warmed_up(rollout):
             bonus = torch.where(valid, self.bonus(rollout), 0.0)
+        paid, self._paid = valid if self._paid is None else valid & self._paid, None
         self._check_finite(bonus)
         if self.config.normalize == "rms":
             bonus = self._divide_by_std(bonus, valid)
+        elif self.config.normalize == "standard":
+            bonus = self._standardize(bonus, paid)
         self.calls += 1
         self.record(bonus_mean=Mean(total(bonus), max(rollout.n_valid, 1)))
         self._read_recorded()
@@ -129,6 +140,22 @@ class IntrinsicReward(nn.Module, ABC):
         If no episode is running, this must change nothing.
         """
 
+    @property
+    def latest_embeddings(self) -> Tensor | None:
+        """Embeddings of the observations of the last `compute`, (n_steps, n_envs, d), if it made them all."""
+        return self._embeddings
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its parameters, as `make_reward` takes them."""
+        return asdict(self.config)
+
+    def fresh(self, n_envs: int | None = None, **parameters: Any) -> IntrinsicReward:
+        """A reward of the same method without memory, for other environments or with some other parameters."""
+        own = {entry.name: getattr(self.config, entry.name) for entry in fields(self.config)}
+        n_envs = self.n_envs if n_envs is None else n_envs
+        return type(self)(self.observation_space, self.action_space, n_envs, **{**own, **parameters})
+
     def metrics(self) -> dict[str, float]:
         """Numbers about the last `compute`, without those that were undefined then."""
         self._read_recorded()
@@ -145,13 +172,32 @@ class IntrinsicReward(nn.Module, ABC):
         self._metrics |= read_means(self._recorded)
         self._recorded = {}
 
+    def set_paid(self, paid: Tensor) -> None:
+        """Say which steps have what the method needs, (n_steps, n_envs) bool, for use inside `bonus`; all by default.
+
+        normalize="standard" pays the others 0, rather than less than nothing, and leaves them out of its statistics.
+        """
+        self._paid = paid
+
     def _divide_by_std(self, bonus: Tensor, valid: Tensor) -> Tensor:
         # A call that pays nothing (REVD's first segment, a warm-up) does not show the size of the bonus.
         if bonus.any():
             self.bonus_moments.update(bonus[valid])
+        return bonus / self._mean_and_divisor()[1]
+
+    def _standardize(self, bonus: Tensor, paid: Tensor) -> Tensor:
+        # As above: and a call that pays nothing must not become one that takes.
+        if not bonus.any():
+            return bonus
+        self.bonus_moments.update(bonus[paid])
+        mean, divisor = self._mean_and_divisor()
+        return torch.where(paid, (bonus - mean) / divisor, 0.0)
+
+    def _mean_and_divisor(self) -> tuple[float, float]:
+        """The running mean of the bonus and its running standard deviation, or 1 if that is no divisor."""
         std, mean = torch.stack([self.bonus_moments.std, self.bonus_moments.mean]).tolist()
-        # A constant bonus varies by rounding only, and float32 rounds very small deviations to 0: neither is a divisor.
-        return bonus / std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else bonus
+        # A constant bonus varies by rounding only, and float32 rounds very small deviations to 0.
+        return mean, std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else 1.0
 
     def _check_finite(self, bonus: Tensor) -> None:
         # The maximum is NaN if one value is. It needs fewer kernel launches than `isfinite`, which alone needs four.

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from revd.names import unknown_name
+from revd.networks import Initialization
 
 #: Limits of positive parameters, within which float32 rounds them neither to 0 nor to infinity.
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -19,7 +20,8 @@ LARGEST_COUNT, LARGEST_SIZE = 2**31 - 1, 2**16
 LARGEST_SEED = 2**62
 
 Boundary = Literal["rollout", "episode"]
-BonusNormalization = Literal["none", "rms"]
+BonusNormalization = Literal["none", "rms", "standard"]
+BONUS_NORMALIZATIONS: tuple[str, ...] = get_args(BonusNormalization)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,8 @@ class RewardConfig:
     """Parameters of every reward.
 
     Attributes:
-        normalize: "rms" divides the bonus by its running standard deviation.
+        normalize: "rms" divides the bonus by its running standard deviation. "standard" subtracts its running mean
+            first, so that states less novel than usual are paid less than nothing.
         seed: Seed of all random numbers of the method.
     """
 
@@ -37,7 +40,7 @@ class RewardConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             _require_type(field.name, getattr(self, field.name), type(field.default))
-        require_choice("normalize", self.normalize, get_args(BonusNormalization))
+        require_choice("normalize", self.normalize, BONUS_NORMALIZATIONS)
         require_integer("seed", self.seed, minimum=0, maximum=LARGEST_SEED)
 
 
@@ -47,16 +50,20 @@ class EmbeddingConfig(RewardConfig):
 
     Attributes:
         embedding_size: d, the size of the embedding (of each key's, for Dict observations).
+        init: Initial weights of the encoder: "orthogonal" with gain sqrt(2), or "torch", PyTorch's own, which give
+            smaller distances.
         normalize_observations: Normalise observations before encoding, with statistics of a warm-up.
         warmup: Observations in the warm-up, during which the bonus is 0.
     """
 
     embedding_size: int = 128
+    init: Initialization = "orthogonal"
     normalize_observations: bool = False
     warmup: int = 1_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_choice("init", self.init, get_args(Initialization))
         require_integer("embedding_size", self.embedding_size, minimum=1, maximum=LARGEST_SIZE)
         require_integer("warmup", self.warmup, minimum=1)
 
@@ -69,11 +76,14 @@ class NeighborConfig(EmbeddingConfig):
         k: Which nearest neighbour's distance is used.
         boundary: Whether a segment is a "rollout", or an "episode", which may span several rollouts.
         memory_size: States of an episode kept between rollouts, per environment; the oldest are dropped first.
+        merge_duplicates: Search among the distinct states of each segment, and divide a state's bonus by the square
+            root of the number of its exact copies.
     """
 
     k: int = 3
     boundary: Boundary = "rollout"
     memory_size: int = 10_000
+    merge_duplicates: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,9 +125,9 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     require(isinstance(value, str) and value in choices, name, value, " or ".join(map(repr, choices)))
 
 
-def require_number(name: str, value: object) -> None:
-    """Raise a ValueError unless the value is a finite number of at least 0."""
-    require(_is_number(value) and 0 <= value < float("inf"), name, value, "a number of at least 0")  # type: ignore[operator]
+def require_number(name: str, value: object, valid: str = "a number of at least 0") -> None:
+    """Raise a ValueError, with these words for what is valid, unless the value is a finite number of at least 0."""
+    require(_is_number(value) and 0 <= value < float("inf"), name, value, valid)  # type: ignore[operator]
 
 
 def require_fraction(name: str, value: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from revd.encoders import make_encoder
@@ -24,6 +23,8 @@ class EmbeddingReward(IntrinsicReward):
 
     config_type: ClassVar[type[RewardConfig]] = EmbeddingConfig
     config: EmbeddingConfig
+    #: Whether the statistics of `normalize_observations` follow all observations, instead of those of the warm-up.
+    running_statistics: ClassVar[bool] = False
 
     def __init__(self, observation_space: Space, action_space: Space, n_envs: int, **parameters: Any) -> None:
         super().__init__(observation_space, action_space, n_envs, **parameters)
@@ -31,8 +32,10 @@ class EmbeddingReward(IntrinsicReward):
             observation_space,
             embedding_size=self.config.embedding_size,
             seed=self.config.seed,
+            init=self.config.init,
             normalize=self.config.normalize_observations,
             warmup=self.config.warmup,
+            running=self.running_statistics,
             trainable=self.trains_encoder,
         )
 
@@ -42,28 +45,23 @@ class EmbeddingReward(IntrinsicReward):
         return False
 
     def warmed_up(self, rollout: Rollout) -> bool:
-        """Whether the encoder's statistics are complete; until then the rollout's observations are added to them."""
-        if self.encoder.ready:
-            return True
-        self.encoder.warm_up(rollout.steps(rollout.observations))
+        """Whether the warm-up is over; the rollout's observations are added to statistics that are not frozen."""
+        if self.running_statistics or not self.encoder.ready:
+            self.encoder.warm_up(rollout.steps(rollout.observations))
         return self.encoder.ready
 
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
         """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
         # In float32 also under autocast: they are stored, and distances between them must be exact.
-        embeddings: Tensor = self.encoder(rollout.steps(observations)).float()
-        if rollout.lengths is None:
-            embeddings = embeddings.unflatten(0, rollout.dones.shape)
-        else:
-            valid = rollout.valid.to(self.device)
-            padded = torch.zeros(*valid.shape, self.encoder.embedding_size, device=self.device)
-            padded[valid] = embeddings
-            embeddings = padded
-        _check_magnitude(embeddings)
+        embeddings = rollout.unflatten(self.encoder(rollout.steps(observations)).float())
+        check_magnitude(embeddings)
+        if observations is rollout.observations:
+            self._embeddings = embeddings
         return embeddings
 
 
-def _check_magnitude(embeddings: Tensor) -> None:
+def check_magnitude(embeddings: Tensor) -> None:
+    """Raise a ValueError if a number of embeddings (n_steps, n_envs, d) is not finite, or its square too large."""
     # Checked before the memory changes: later the distances would be infinite, as if neighbours were missing.
     largest = embeddings.abs().amax(dim=-1)
     if not largest.amax() <= LARGEST_EMBEDDING:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from revd.rollout import Rollout
 
 Number: TypeAlias = "Tensor | float"
 
@@ -32,6 +35,11 @@ class Mean:
 def total(values: Tensor) -> Tensor:
     """The sum, or the number of True, in float64, so that sums of any type can be read together."""
     return values.sum(dtype=torch.float64)
+
+
+def mean_of_steps(values: Tensor, rollout: Rollout) -> Mean:
+    """The mean over the valid steps of a rollout, of values (n_steps, n_envs)."""
+    return Mean(total(torch.where(rollout.valid_on(values.device), values, 0.0)), rollout.n_valid)
 
 
 def as_mean(name: str, value: Number | Mean) -> Mean:

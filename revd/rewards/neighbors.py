@@ -1,14 +1,22 @@
-"""The base class of rewards on distances to neighbours inside a segment (REVD, RE3)."""
+"""The base class of rewards on distances to neighbours inside a segment (REVD, RE3, RISE)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
+
 from revd.rewards.config import NeighborConfig, RewardConfig
+from revd.rewards.distinct_segments import merge_duplicates
 from revd.rewards.embedding import EmbeddingReward
+from revd.rewards.metrics import Mean, total
 from revd.rewards.segments import EpisodeMemory, RolloutMemory, SegmentMemory
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from revd.rewards.segments import Segments
+    from revd.rollout import Rollout
     from revd.spaces import Space
 
 
@@ -38,6 +46,32 @@ class NeighborReward(EmbeddingReward):
     def end_episodes(self) -> None:
         """End the running episodes in the memory."""
         self.memory.end_episodes()
+
+    def states_of(self, segments: Segments) -> Segments:
+        """The states among which neighbours are sought: all, or with `merge_duplicates` the distinct ones."""
+        return merge_duplicates(segments, k=self.config.k) if self.config.merge_duplicates else segments
+
+    def distances_within_segments(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """mu_k of every step, 0 without enough neighbours, and the number of copies of its state, (n_steps, n_envs).
+
+        Records the metrics `distance` and `unpaid`.
+        """
+        mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
+        copies = torch.ones_like(mu_k)
+        for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
+            states = self.states_of(segments)
+            segments.put(mu_k, states.per_step(states.own_distances(self.config.k)[..., -1]))
+            if states.copies is not None:
+                segments.put(copies, states.copies)
+        found = mu_k < torch.inf
+        self.set_paid(found)
+        distance = torch.where(found, mu_k, 0.0)
+        paid = total(found)
+        # Padded steps are never paid, so n_valid - paid counts valid steps only.
+        self.record(
+            distance=Mean(total(distance), paid.clamp(min=1)), unpaid=Mean(rollout.n_valid - paid, rollout.n_valid)
+        )
+        return distance, copies
 
     def _make_memory(self) -> SegmentMemory:
         config, size = self.config, self.encoder.embedding_size

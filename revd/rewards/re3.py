@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
+from revd.functional import share_among_copies
 from revd.rewards.config import NeighborConfig, RewardConfig
-from revd.rewards.metrics import Mean, total
 from revd.rewards.neighbors import NeighborReward
 
 if TYPE_CHECKING:
@@ -34,26 +34,18 @@ class RE3(NeighborReward):
 
         r^_t = log(mu_k(e_t, E) + 1)        or, with log=False,        r^_t = mu_k(e_t, E)
 
-    mu_k is the distance to the k-th nearest *other* state of E. With boundary="episode" a state with fewer than k
-    other states is paid 0.
+    mu_k is the distance to the k-th nearest *other* state of E. With merge_duplicates, E holds each state once, and
+    each of its c exact copies is paid r^_t / sqrt(c). A state with fewer than k other states is paid 0.
 
     Metrics: `distance` (mean mu_k), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
     """
 
+    advice = "Few repeated states; cheap, and needs no earlier episode."
     config_type: ClassVar[type[RewardConfig]] = RE3Config
     config: RE3Config
     uses_previous = False
 
     def bonus(self, rollout: Rollout) -> Tensor:
         """Pay log(mu_k + 1), or mu_k, for the states of every segment."""
-        mu_k = torch.full((rollout.n_steps, rollout.n_envs), torch.inf, device=self.device)
-        for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
-            segments.put(mu_k, segments.own_distances(self.config.k)[..., -1])
-        found = mu_k < torch.inf
-        distance = torch.where(found, mu_k, 0.0)
-        paid = total(found)
-        # Padded steps are never paid, so n_valid - paid counts valid steps only.
-        self.record(
-            distance=Mean(total(distance), paid.clamp(min=1)), unpaid=Mean(rollout.n_valid - paid, rollout.n_valid)
-        )
-        return torch.log1p(distance) if self.config.log else distance
+        distance, copies = self.distances_within_segments(rollout)
+        return share_among_copies(torch.log1p(distance) if self.config.log else distance, copies)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from revd.functional import discrepancy, divergence_from_distances, spread
+from revd.functional import discrepancy, divergence_from_distances, share_among_copies, spread
 from revd.rewards.config import NeighborConfig, RewardConfig, require, require_positive
 from revd.rewards.metrics import Mean, total
 from revd.rewards.neighbors import NeighborReward
@@ -58,6 +58,7 @@ class REVD(NeighborReward):
     their segment), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
     """
 
+    advice = "The default: rare rewards, vectors or images, nothing to train."
     config_type: ClassVar[type[RewardConfig]] = REVDConfig
     config: REVDConfig
     uses_previous = True
@@ -66,36 +67,34 @@ class REVD(NeighborReward):
         """L(E) [ nu_k / (mu_k + eps) ]^(1 - alpha) for the states of every segment."""
         config = self.config
         bonus = torch.zeros(rollout.n_steps, rollout.n_envs, device=self.device)
+        found = torch.zeros_like(bonus, dtype=torch.bool)
         metrics = []
         for segments in self.memory.segments(self.embed(rollout, rollout.observations), rollout):
-            own, previous = segments.distances(config.k)
+            states = self.states_of(segments)
+            own, previous = states.distances(config.k)
             mu_k, nu_k = own[..., -1], previous[..., -1]
-            nearest = self._nearest(segments, mu_1=own[..., 0])
+            nearest = torch.cat([states.nearest_carried(), own[..., 0]], dim=1)
+            self.memory.keep_nearest(segments, *states.nearest_by_row(nearest))
             scale = spread(nearest)
             ratio = discrepancy(mu_k, nu_k, eps=config.eps, alpha=config.alpha)
-            segments.put(bonus, scale[:, None] * ratio if config.scale_by_spread else ratio)
-            metrics.append(self._segment_metrics(segments, mu_k, nu_k, nearest, scale, ratio))
+            pay = states.per_step(scale[:, None] * ratio if config.scale_by_spread else ratio)
+            segments.put(bonus, share_among_copies(pay, states.copies))
+            has_neighbors = states.per_step((mu_k < torch.inf) & (nu_k < torch.inf))
+            segments.put(found, has_neighbors)
+            # Both factors are 0 where they are undefined, which adds nothing to their sums.
+            paid = total(has_neighbors)
+            metrics.append(
+                {
+                    "divergence": self._divergence(states, mu_k, nu_k),
+                    "spread": Mean(total(scale), int((segments.lengths > 1).sum())),
+                    "discrepancy": Mean(total(states.per_step(ratio)), paid),
+                    "duplicates": states.duplicates(nearest),
+                    "unpaid": Mean(int(segments.n_new.sum()) - paid, int(segments.n_new.sum())),
+                }
+            )
+        self.set_paid(found)
         self.record(**{name: reduce(add, (part[name] for part in metrics)) for name in metrics[0]})
         return bonus
-
-    def _nearest(self, segments: Segments, mu_1: Tensor) -> Tensor:
-        """mu_1 of every state of the segments, those of earlier rollouts included, (b, n); `mu_1` of the new ones."""
-        carried = segments.nearest_carried()
-        self.memory.keep_nearest(segments, carried, mu_1)
-        return torch.cat([carried, mu_1], dim=1)
-
-    def _segment_metrics(
-        self, segments: Segments, mu_k: Tensor, nu_k: Tensor, nearest: Tensor, scale: Tensor, ratio: Tensor
-    ) -> dict[str, Mean]:
-        # Both factors are 0 where they are undefined, which adds nothing to their sums.
-        paid, new = total((mu_k < torch.inf) & (nu_k < torch.inf)), int(segments.n_new.sum())
-        return {
-            "divergence": self._divergence(segments, mu_k, nu_k),
-            "spread": Mean(total(scale), int((segments.lengths > 1).sum())),
-            "discrepancy": Mean(total(ratio), paid),
-            "duplicates": Mean(total(nearest == 0), total(nearest < torch.inf)),
-            "unpaid": Mean(new - paid, new),
-        }
 
     def _divergence(self, segments: Segments, mu_k: Tensor, nu_k: Tensor) -> Mean:
         config = self.config

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from revd.functional import episode_distances, neighbor_distances, visible_distances
+from revd.rewards.metrics import Mean, total
 
 if TYPE_CHECKING:
     from revd.rollout import Rollout
@@ -74,7 +75,7 @@ class Segments:
     @cached_property
     def new_states(self) -> Tensor:
         """(b, p, d), the rows of `current` that this rollout added."""
-        rows = _to_device(self.rows, self.current.device)
+        rows = to_device(self.rows, self.current.device)
         return self.current.gather(1, rows[..., None].expand(-1, -1, self.current.shape[-1]))
 
     def own_distances(self, k: int) -> Tensor:
@@ -108,18 +109,36 @@ class Segments:
         to_new = neighbor_distances(self.current[:, :most], self.new_states, k=1, **counts)
         return torch.minimum(self.carried_nearest, to_new[..., 0])
 
+    @property
+    def copies(self) -> Tensor | None:
+        """How many states of its segment equal each new state, (b, p); None if states are not merged."""
+        return None
+
+    def per_step(self, values: Tensor) -> Tensor:
+        """Values of the new states, (b, p), for the steps that visited them: one for each, unless states are merged."""
+        return values
+
+    def nearest_by_row(self, nearest: Tensor) -> tuple[Tensor, Tensor]:
+        """mu_1 of the carried states, (b, c), and of the new ones, (b, p), from those of all states."""
+        most = self.carried_nearest.shape[1]
+        return nearest[:, :most], nearest[:, most:]
+
+    def duplicates(self, nearest: Tensor) -> Mean:
+        """The share of states with an exact copy in their segment, from mu_1 of all states."""
+        return Mean(total(nearest == 0), total(nearest < torch.inf))
+
     def take(self, per_step: Tensor) -> Tensor:
         """Select the values of the new states, (b, p, …), from those of all steps, (n_steps, n_envs, …)."""
         steps = (self.starts[:, None] + self.offsets).clamp(max=len(per_step) - 1)
         indices = steps * per_step.shape[1] + self.columns[:, None]
-        return per_step.flatten(0, 1)[_to_device(indices, per_step.device)]
+        return per_step.flatten(0, 1)[to_device(indices, per_step.device)]
 
     def put(self, per_step: Tensor, values: Tensor) -> None:
         """Write values of the new states, (b, p, …), to their steps of `per_step`, (n_steps, n_envs, …)."""
         segment, offset = self.is_new.nonzero(as_tuple=True)
         source = segment * self.offsets.shape[1] + offset
         target = (self.starts[segment] + offset) * per_step.shape[1] + self.columns[segment]
-        source, target = _to_device(torch.stack([source, target]), per_step.device)
+        source, target = to_device(torch.stack([source, target]), per_step.device)
         per_step.view(-1, *per_step.shape[2:])[target] = values.flatten(0, 1)[source]
 
 
@@ -163,7 +182,7 @@ class SegmentMemory(nn.Module, ABC):
     def _store(self, name: str, states: Sequence[Tensor]) -> None:
         padded, lengths = pad(states)
         setattr(self, name, padded)
-        setattr(self, f"{name}_lengths", _to_device(lengths, padded.device))
+        setattr(self, f"{name}_lengths", to_device(lengths, padded.device))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name in self.sets:
@@ -274,7 +293,7 @@ def pad(sequences: Sequence[Tensor], rows: int = 0) -> tuple[Tensor, Tensor]:
     return padded, torch.tensor(lengths, device="cpu")
 
 
-def _to_device(indices: Tensor, device: torch.device) -> Tensor:
+def to_device(indices: Tensor, device: torch.device) -> Tensor:
     """Copy indices from the host to the device without waiting for it."""
     return indices.to(device, non_blocking=True)
 
@@ -323,7 +342,7 @@ def _pad_segments(pieces: list[_Segment], k: int) -> Segments:
     current, lengths = pad([piece.states for piece in pieces], rows=k + 1)
     previous, previous_lengths = pad([piece.previous for piece in pieces], rows=k)
     nearest, counts = pad([piece.nearest for piece in pieces])
-    beyond = _to_device(torch.arange(nearest.shape[1], device="cpu") >= counts[:, None], nearest.device)
+    beyond = to_device(torch.arange(nearest.shape[1], device="cpu") >= counts[:, None], nearest.device)
     columns, starts, carried, running = (
         torch.tensor([getattr(piece, name) for piece in pieces], device="cpu")
         for name in ("column", "start", "carried", "running")

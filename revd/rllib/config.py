@@ -1,4 +1,4 @@
-"""The function that makes an RLlib PPO config train on extrinsic reward plus weighted bonus."""
+"""The function that makes an RLlib PPO config train on the task's reward and a bonus."""
 
 from __future__ import annotations
 
@@ -11,46 +11,55 @@ from ray.rllib.utils import force_list
 from revd.rllib.callback import NoteOrigin, check_learner
 from revd.rllib.learner import COMPONENT, IntrinsicRewardLearner, check_pipeline
 from revd.rllib.options import Options
+from revd.weighting.weighting import STRENGTH, Weight
 
 if TYPE_CHECKING:
-    from revd.rewards import IntrinsicReward
+    from revd.rewards import RewardLike
     from revd.rewards.config import BonusNormalization
     from revd.weighting.schedule import DecayPer
 
 
 def with_intrinsic_reward(
     config: PPOConfig,
-    reward: str | IntrinsicReward = "revd",
+    reward: RewardLike = "revd",
     *,
-    weight: float = 0.1,
+    weight: Weight = "auto",
+    strength: float = STRENGTH,
     decay: float = 1e-5,
     decay_per: DecayPer = "rollout",
     extrinsic_weight: float = 1.0,
     normalize: BonusNormalization = "none",
     **reward_params: Any,
 ) -> PPOConfig:
-    """Copy a config, so that its PPO trains on extrinsic reward plus weighted bonus.
+    """Copy a config, so that its PPO trains on the task's reward and a bonus.
 
-    ::
+    With weight="auto", the bonus joins the advantages, and its weight follows from the data::
+
+        A_t = extrinsic_weight * A_t(task) + w * A_t(bonus),    w = strength * sigma(A(task)) / sigma(A(bonus))
+
+    The bonus has a critic of its own (`revd.weighting.automatic`). The value function's targets stay the task's.
+    Nothing needs tuning. With a number, the bonus joins the rewards, as in the paper::
 
         r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t,      lambda_l = weight * (1 - decay)^l
 
     l = 1, 2, … counts batches, or the environment steps with decay_per="step". The original config is not changed; its
     connectors and callbacks keep their places. The reward sees the observations in RLlib's episodes, which are
     normalised if an env-to-module connector such as `MeanStdFilter` wrote them. Numbers appear in RLlib's results under
-    `learners/default_policy/exploration/`. Warnings tell when the bonus does not steer the policy, or when almost
-    nothing else does.
+    `learners/default_policy/exploration/`. With a number as weight, warnings tell when the bonus does not steer the
+    policy, or when almost nothing else does.
 
     Args:
         config: PPO on RLlib's new API stack, with one agent.
-        reward: A name ("revd", "re3", "ride") or an `IntrinsicReward` for all environments of all env runners.
-        weight: lambda_0, the bonus's initial weight.
-        decay: kappa, by which the weight shrinks.
+        reward: A name (`revd rewards` lists them), a list of names to mix, or an `IntrinsicReward`. It serves all
+            environments of all env runners.
+        weight: "auto", or lambda_0, the bonus's initial weight.
+        strength: With "auto", how much of the policy's advantages is the bonus's. It decays as a weight does.
+        decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" (a batch of RLlib) or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
-        normalize: "rms" divides the bonus by its running standard deviation. Only with a name: pass it to `make_reward`
-            for an instance.
-        reward_params: Parameters of the method, such as `k` or `alpha`, only with a name; `seed` is the config's by
+        normalize: "rms" divides the bonus by its running standard deviation, "standard" subtracts its running mean
+            first. Only with a name: pass it to `make_reward` for an instance.
+        reward_params: Parameters of the reward, such as `k` or `alpha`, only with a name; `seed` is the config's by
             default.
 
     Raises:
@@ -60,6 +69,7 @@ def with_intrinsic_reward(
     options = Options(
         reward=reward,
         weight=weight,
+        strength=strength,
         decay=decay,
         decay_per=decay_per,
         extrinsic_weight=extrinsic_weight,

@@ -1,7 +1,8 @@
-"""The learner connector that adds the bonus to the rewards before GAE."""
+"""The learner connectors that add the bonus: to the rewards before GAE, or to the advantages after it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,12 @@ import numpy as np
 import torch
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from torch import Tensor
 
 from revd.rewards.saved_state import check_saved_parameters, load_saved_state
-from revd.rllib.episodes import check_last_observations, read_rewards, replace_rewards, to_columns, to_rollout
+from revd.rllib.episodes import check_last_observations, read_rewards, to_columns, to_rollout
+from revd.rllib.payment import PaidBatch, UnweighedBonus, add_to_advantages, add_to_rewards
 from revd.weighting.balance_warnings import RolloutSize
 
 if TYPE_CHECKING:
@@ -21,15 +25,17 @@ if TYPE_CHECKING:
     from revd.rewards import IntrinsicReward
     from revd.rllib.episodes import EpisodeColumns
     from revd.rllib.options import Options
-    from revd.rollout import Rollout
 
 
 class IntrinsicRewardConnector(ConnectorV2):
-    """Adds the weighted bonus to the rewards of every batch, and keeps the reward between batches.
+    """Computes the bonus of every batch, and keeps the reward between batches.
+
+    A bonus with a fixed weight is added to the rewards. One with an automatic weight waits for the
+    `IntrinsicAdvantageConnector`.
 
     It is the first connector of the learner's pipeline. There the episodes are as the environments left them: RLlib has
     not yet appended a time step for the value of the last state, and only finished episodes are done. All later
-    connectors, GAE among them, use the changed rewards.
+    connectors, GAE among them, use the rewards as this one leaves them.
 
     Args:
         options: The reward and its weights.
@@ -61,6 +67,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         self._device = device
         self._running: dict[int, tuple[str, int]] = {}
         self._pending: dict[str, Any] | None = None
+        self._unweighed: UnweighedBonus | None = None
 
     @property
     def rollouts(self) -> int:
@@ -75,7 +82,7 @@ class IntrinsicRewardConnector(ConnectorV2):
     def __call__(
         self, *, batch: dict[str, Any], episodes: list[Any], metrics: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """RLlib calls this for every batch; `episodes` is changed in place."""
+        """RLlib calls this for every batch; `episodes` may be changed in place."""
         columns = to_columns(episodes, **self._layout)
         if not any(columns):
             return batch
@@ -83,39 +90,52 @@ class IntrinsicRewardConnector(ConnectorV2):
         check_last_observations(columns)
         rollout = to_rollout(columns, successors=reward.uses_successors)
         self._check_length(reward, rollout.n_steps)
-        bonus = reward.compute(rollout).cpu().numpy()
-        losses = reward.update(rollout)
+        bonus = reward.compute(rollout)
         # The other learners count as many steps at the same time.
         new_steps = self._n_learners * rollout.valid.numpy().sum(axis=1)
-        weights = self.weighting.schedule.next_weights(new_steps)
-        extrinsic = read_rewards(columns).astype(np.float64)
-        episodes[:] = replace_rewards(columns, self._total(extrinsic, weights * bonus))
+        paid = PaidBatch(
+            rollout=rollout,
+            extrinsic=read_rewards(columns).astype(np.float64),
+            bonus=bonus,
+            weights=self.weighting.schedule.next_weights(new_steps),
+            size=RolloutSize(steps_per_env=rollout.n_steps, steps=int(new_steps.sum())),
+        )
+        numbers = {"extrinsic_mean": float(paid.extrinsic[rollout.valid.numpy()].mean())}
+        if self.weighting.automatic is None:
+            numbers |= add_to_rewards(episodes, columns, paid, self.weighting)
+        else:
+            self._unweighed = UnweighedBonus.of(paid, columns, reward, self.weighting.automatic)
+        losses = reward.update(rollout)
+        self.weighting.check_duplicates(reward, paid.size)
         self._remember_running(columns)
-        numbers = self._compare(reward, rollout, bonus, weights, extrinsic, steps=int(new_steps.sum()))
-        if metrics is not None:
-            numbers |= {"weight": float(weights[-1, 0]), **reward.metrics(), **losses}
-            metrics.log_dict(numbers, key=(DEFAULT_MODULE_ID, "exploration"), window=1)
+        _log(metrics, {**numbers, **reward.metrics(), **losses})
         return batch
+
+    def take_unweighed(self) -> UnweighedBonus | None:
+        """The bonus of the batch in the pipeline, once; None without an automatic weight, or without steps."""
+        waiting, self._unweighed = self._unweighed, None
+        return waiting
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Counts, running episodes and the reward's state, as numbers, strings and arrays: no pickles."""
         if self.reward is None:
             return self._pending or {}
+        tensors, values = self.weighting.state()
         return {
             "method": type(self.reward).__name__,
             "parameters": asdict(self.reward.config),
             "n_envs": self._n_envs,
-            "rollouts": self.rollouts,
-            "steps": self.steps,
             "running": [[column, *part] for column, part in self._running.items()],
-            "reward": {name: tensor.cpu().numpy().copy() for name, tensor in self.reward.state_dict().items()},
+            "reward": _as_arrays(self.reward.state_dict()),
+            "weighting": _as_arrays(tensors),
+            **values,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore a state that `get_state` returned; before the first batch, it is applied with that batch.
 
         Raises:
-            ValueError: The state is of another method, of other parameters or for other environments. Nothing has
+            ValueError: The state is of another reward, of other parameters or for other environments. Nothing has
                 changed then.
         """
         if not state:
@@ -135,10 +155,13 @@ class IntrinsicRewardConnector(ConnectorV2):
             episode = next(episode for column in columns for episode in column)
             spaces = episode.observation_space, episode.action_space
             reward = self._options.make_reward(*spaces, n_envs=self._n_envs, seed=self._seed)
+            self.weighting.attach(reward)
             if self._pending is not None:
                 self._restore(reward, self._pending)
                 self._pending = None
             self.reward = reward.to(self._device)
+            if self.weighting.automatic is not None:
+                self.weighting.automatic.to(self._device)
         if any(self._is_broken(index, column) for index, column in enumerate(columns)):
             self.reward.end_episodes()
             self._running.clear()
@@ -154,12 +177,12 @@ class IntrinsicRewardConnector(ConnectorV2):
             ) from None
 
     def _check_fits(self, state: dict[str, Any]) -> None:
-        method = self._options.method
-        if state["method"] != method:
+        expected = self._options.reward_class
+        if state["method"] != expected:
             raise ValueError(
-                f"the checkpoint holds the state of {state['method']}, this algorithm's reward is {method}"
+                f"the checkpoint holds the state of {state['method']}, this algorithm's reward is {expected}"
             )
-        check_saved_parameters(method, self._options.config, state["parameters"])
+        check_saved_parameters(expected, self._options.config, state["parameters"])
         if state["n_envs"] != self._n_envs:
             raise ValueError(
                 f"the checkpoint holds the state of a reward for {state['n_envs']} environments, this algorithm has "
@@ -171,10 +194,9 @@ class IntrinsicRewardConnector(ConnectorV2):
         return f"{self._n_envs}: {runners} env runner(s) with {each} each (num_env_runners, num_envs_per_env_runner)"
 
     def _restore(self, reward: IntrinsicReward, state: dict[str, Any]) -> None:
-        load_saved_state(reward, {name: torch.as_tensor(np.array(value)) for name, value in state["reward"].items()})
-        schedule = self.weighting.schedule
-        schedule.rollouts, schedule.steps = int(state["rollouts"]), int(state["steps"])
-        self.weighting.warnings.resume()
+        load_saved_state(reward, _as_tensors(state["reward"]))
+        # Checkpoints of earlier versions have no "weighting".
+        self.weighting.restore(_as_tensors(state.get("weighting", {})), state)
         self._running = {int(column): (str(name), int(time)) for column, name, time in state["running"]}
 
     def _is_broken(self, index: int, column: list[SingleAgentEpisode]) -> bool:
@@ -193,31 +215,48 @@ class IntrinsicRewardConnector(ConnectorV2):
             elif column:
                 self._running[index] = (column[-1].id_, column[-1].t)
 
-    def _total(self, extrinsic: Array, bonus: Array) -> Array:
-        # A number too large for float32 becomes infinite here, and the error below names it.
-        with np.errstate(over="ignore", invalid="ignore"):
-            total: Array = (self.weighting.extrinsic_weight * extrinsic + bonus).astype(np.float32)
-        bad = np.argwhere(~np.isfinite(total))
-        if len(bad):
-            step, env = bad[0]
-            raise ValueError(
-                f"the reward at step {step} of environment {env} is {total[step, env]}: the task's own is "
-                f"{extrinsic[step, env]:g}, the weighted bonus {bonus[step, env]:g}"
-            )
-        return total
 
-    def _compare(
-        self, reward: IntrinsicReward, rollout: Rollout, bonus: Array, weights: Array, extrinsic: Array, *, steps: int
-    ) -> dict[str, float]:
-        """Compare bonus and extrinsic reward in the valid steps of a batch; the numbers to report."""
-        valid = rollout.valid.numpy()
-        task = extrinsic[valid]
-        balance = self.weighting.check_balance(
-            reward,
-            bonus[valid],
-            np.broadcast_to(weights, bonus.shape)[valid],
-            task,
-            task=task,
-            size=RolloutSize(steps_per_env=rollout.n_steps, steps=steps),
-        )
-        return {"extrinsic_mean": float(task.mean()), "bonus_share": balance.share}
+class IntrinsicAdvantageConnector(ConnectorV2):
+    """Adds a bonus with an automatic weight to the advantages; it comes after GAE.
+
+    Args:
+        bonus: The connector before GAE, which computes the bonus and holds all state.
+    """
+
+    def __init__(self, bonus: IntrinsicRewardConnector) -> None:
+        super().__init__()
+        self._bonus = bonus
+
+    def __call__(
+        self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], metrics: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """RLlib calls this for every batch, whose advantages are changed in place."""
+        waiting, weighting = self._bonus.take_unweighed(), self._bonus.weighting
+        if waiting is None:
+            return batch
+        own = batch[DEFAULT_MODULE_ID]
+        if Columns.ADVANTAGES not in own:
+            raise ValueError(
+                "the batch has no advantages: weight='auto' needs RLlib's GeneralAdvantageEstimation in the learner's "
+                "pipeline; use a number as weight"
+            )
+        numbers = add_to_advantages(own, episodes, waiting, weighting)
+        if weighting.extrinsic_weight == 0:
+            # With its own values as targets, the value function learns nothing of the task.
+            with torch.no_grad():
+                own[Columns.VALUE_TARGETS] = rl_module[DEFAULT_MODULE_ID].unwrapped().compute_values(own)
+        _log(metrics, numbers)
+        return batch
+
+
+def _as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
+    return {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
+
+
+def _as_tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
+    return {name: torch.as_tensor(np.array(array)) for name, array in arrays.items()}
+
+
+def _log(metrics: Any, numbers: dict[str, float]) -> None:
+    if metrics is not None:
+        metrics.log_dict(numbers, key=(DEFAULT_MODULE_ID, "exploration"), window=1)

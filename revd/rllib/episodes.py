@@ -17,10 +17,11 @@ import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
-from revd.rollout import Rollout, is_finite
+from revd.rollout import Rollout, as_observations, is_finite, map_observations
 
 if TYPE_CHECKING:
     from revd.arrays import Array
+    from revd.rollout import Observations
 
 #: Episodes and parts of them by environment, each list in order of time.
 EpisodeColumns: TypeAlias = "list[list[SingleAgentEpisode]]"
@@ -85,6 +86,23 @@ def continues(later: SingleAgentEpisode, episode: SingleAgentEpisode) -> bool:
     return bool(later.id_ == episode.id_ and later.t_started == episode.t)
 
 
+def part_name(episode: SingleAgentEpisode) -> tuple[str, int]:
+    """The id and start of a part of an episode, without what `AddOneTsToEpisodesAndTruncate` appends to the id."""
+    name, _, serial = str(episode.id_).rpartition(":")
+    return f"{name}:{serial.partition('_')[0]}", episode.t_started
+
+
+def places(columns: EpisodeColumns) -> dict[tuple[str, int], tuple[int, int, int]]:
+    """Column, first row and length of every part of an episode, by `part_name`."""
+    found = {}
+    for index, column in enumerate(columns):
+        start = 0
+        for episode in column:
+            found[part_name(episode)] = index, start, len(episode)
+            start += len(episode)
+    return found
+
+
 def check_last_observations(columns: EpisodeColumns) -> None:
     """Raise a ValueError if the observation with which a part of an episode ends is not finite.
 
@@ -112,6 +130,27 @@ def to_rollout(columns: EpisodeColumns, *, successors: bool = True) -> Rollout:
         dones=_padded([_dones(column) for column in columns]),
         lengths=lengths,
     )
+
+
+def current_observations(columns: EpisodeColumns) -> Observations:
+    """The observations with which the environments continue, (n_envs, *obs_shape).
+
+    That of an environment without steps in this batch is another's.
+    """
+    following = [_following(column[-1]) if column else None for column in columns]
+    some = next(observation for observation in following if observation is not None)
+    rows = _padded([[some if observation is None else observation] for observation in following])
+    return map_observations(lambda tensor: tensor[0], as_observations("observations", rows))
+
+
+def _following(episode: SingleAgentEpisode) -> Any:
+    """The observation after a part of an episode, (1, *obs_shape).
+
+    After the end of an episode comes a reset, which this batch does not hold. The episode's own first observation
+    stands for it, unless an earlier batch held that.
+    """
+    step = 0 if episode.is_done and episode.t_started == 0 else len(episode)
+    return episode.get_observations(slice(step, step + 1))
 
 
 def read_rewards(columns: EpisodeColumns) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 
-from revd.rllib.connector import IntrinsicRewardConnector
+from revd.rllib.connector import IntrinsicAdvantageConnector, IntrinsicRewardConnector
 
 #: The key of the options in the config's `learner_config_dict`, and of the bonus in the learner's state.
 COMPONENT = "intrinsic_reward"
@@ -25,13 +25,15 @@ def check_pipeline(config: Any) -> None:
 class IntrinsicRewardLearner(PPOTorchLearner):
     """`PPOTorchLearner` with an `IntrinsicRewardConnector` before all other pieces of its pipeline.
 
+    With an automatic weight, an `IntrinsicAdvantageConnector` follows after all others.
+
     RLlib does not save the state of learner connectors, so this learner does. Derive your own learner from this class.
     """
 
     bonus: IntrinsicRewardConnector
 
     def build(self) -> None:
-        """Build the learner, then put the connector before all others in the pipeline."""
+        """Build the learner, then put the connectors into its pipeline."""
         if self._is_built:
             return
         config = self.config
@@ -52,6 +54,8 @@ class IntrinsicRewardLearner(PPOTorchLearner):
         )
         assert self._learner_connector is not None  # check_pipeline ensures it
         self._learner_connector.prepend(self.bonus)
+        if self.bonus.weighting.is_automatic:
+            self._learner_connector.append(IntrinsicAdvantageConnector(self.bonus))
 
     def get_state(
         self,

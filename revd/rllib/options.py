@@ -6,10 +6,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from revd.rewards import REWARDS, IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import build_config, require_choice
+from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
+from revd.rewards import IntrinsicReward, RewardLike, check_parameters, make_reward, recipe
+from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
 from revd.weighting.balance_warnings import IN_RLLIB
-from revd.weighting.weighting import Weighting
+from revd.weighting.weighting import STRENGTH, Weight, Weighting
 
 if TYPE_CHECKING:
     from revd.rewards import RewardConfig
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 class Options:
     """The arguments of `with_intrinsic_reward`, whose docstring describes them.
 
-    RLlib's checkpoints hold pickles of it, so its name, its module and its fields must not change.
+    RLlib's checkpoints hold pickles of it, so its name and its module must not change. A new field needs a default, for
+    the pickles that do not have it.
     """
 
-    reward: str | IntrinsicReward = "revd"
-    weight: float = 0.1
+    reward: RewardLike = "revd"
+    weight: Weight = "auto"
+    strength: float = STRENGTH
     decay: float = 1e-5
     decay_per: DecayPer = "rollout"
     extrinsic_weight: float = 1.0
@@ -35,20 +38,26 @@ class Options:
 
     def __post_init__(self) -> None:
         self.make_weighting()
-        require_choice("normalize", self.normalize, ("none", "rms"))
+        require_choice("normalize", self.normalize, BONUS_NORMALIZATIONS)
         own = [entry.name for entry in fields(self) if entry.name not in ("reward", "reward_params")]
         check_parameters(self.reward, self._parameters(), besides=own)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle. One of an earlier version, which has no strength, means what it meant then."""
+        self.__dict__.update(state if "strength" in state else _completed(state))
+
     @property
-    def method(self) -> str:
+    def reward_class(self) -> str:
         """The name of the reward's class."""
-        return (type(self.reward) if isinstance(self.reward, IntrinsicReward) else REWARDS[self.reward]).__name__
+        if isinstance(self.reward, IntrinsicReward):
+            return type(self.reward).__name__
+        return recipe(self.reward, self._parameters()).method
 
     @property
     def config(self) -> RewardConfig:
         """The reward's parameters, without the seed that `make_reward` is given."""
         if not isinstance(self.reward, IntrinsicReward):
-            return build_config(REWARDS[self.reward].config_type, self.method, self._parameters())
+            return recipe(self.reward, self._parameters()).config
         own = self.reward.config
         # Checkpoints of earlier versions may hold an instance together with a normalisation.
         return own if self.normalize == "none" else replace(own, normalize=self.normalize)
@@ -77,6 +86,7 @@ class Options:
         """
         return Weighting(
             weight=self.weight,
+            strength=self.strength,
             decay=self.decay,
             decay_per=self.decay_per,
             extrinsic_weight=self.extrinsic_weight,
@@ -86,3 +96,16 @@ class Options:
     def _parameters(self) -> dict[str, Any]:
         params = dict(self.reward_params)
         return params if self.normalize == "none" else {**params, "normalize": self.normalize}
+
+
+def _completed(state: dict[str, Any]) -> dict[str, Any]:
+    """The pickle of an earlier version, with the defaults that parameters of rewards had then."""
+    reward = state["reward"]
+    if not isinstance(reward, IntrinsicReward):
+        former = FORMER_DEFAULTS if reward in FORMER_REWARDS else {}
+        return {**state, "reward_params": {**former, **state["reward_params"]}}
+    config = reward.config
+    missing = [name for name in FORMER_DEFAULTS if name not in vars(config) and hasattr(config, name)]
+    changes: dict[str, Any] = {name: FORMER_DEFAULTS[name] for name in missing}
+    reward.config = replace(config, **changes)
+    return state

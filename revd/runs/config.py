@@ -15,13 +15,15 @@ from revd.names import unknown_name
 from revd.runs.parameters import Parameters
 
 NormalizeTask = Literal["none", "observations", "rewards", "both"]
-NormalizeBonus = Literal["none", "rms"]
+NormalizeBonus = Literal["none", "rms", "standard"]
 DecayPer = Literal["rollout", "step"]
 Network = Literal["sb3", "paper"]
 BatchNorm = Literal["train", "eval", "off"]
 Trainer = Literal["auto", "fast", "sb3"]
 
 NO_REWARD = "none"
+#: The weight that follows from the data.
+AUTO = "auto"
 RUNS = Path("runs")
 
 
@@ -35,7 +37,8 @@ class TrainConfig:
     algo: str = "ppo"
     """Algorithm: ppo, a2c, trpo, recurrent-ppo or maskable-ppo. The last three need the extra contrib."""
     reward: str = "revd"
-    """Exploration reward, as listed by `revd rewards`, or none to train on the task's reward alone."""
+    """Exploration reward, as listed by `revd rewards`, or none to train on the task's reward alone. MODULE:CLASS is one
+    of your own, NAME+NAME a mixture."""
     steps: int = 100_000
     """Environment steps over all environments. The last rollout is completed."""
     seed: int = 0
@@ -52,18 +55,22 @@ class TrainConfig:
     """Networks of the policy: SB3's defaults, or the paper's, which are separate for policy and value."""
     batch_norm: BatchNorm = "off"
     """BatchNorm after the convolutions of the paper's network: trained, always in eval mode, or none."""
-    weight: float = 0.1
-    """Initial weight of the bonus."""
+    weight: float | Literal["auto"] = "auto"
+    """Weight of the bonus. With auto it follows from the data, and the bonus joins the policy's advantages; a number is
+    the initial weight of the bonus in the rewards, as in the paper."""
+    strength: float = 0.1
+    """With weight auto, how much of the policy's advantages is the bonus's."""
     decay: float = 1e-5
-    """Fraction by which the weight decays, each rollout or each step."""
+    """Fraction by which weight or strength decays, each rollout or each step."""
     decay_per: DecayPer = "rollout"
     """Whether the weight decays once a rollout or once an environment step."""
     extrinsic_weight: float = 1.0
     """Weight of the task's reward; 0 trains on the bonus alone."""
     normalize_bonus: NormalizeBonus = "none"
-    """With rms, the bonus is divided by its running standard deviation."""
+    """With rms, the bonus is divided by its running standard deviation. With standard, its running mean is subtracted
+    first, so that states less novel than usual are paid less than nothing."""
     reward_params: Parameters = field(default_factory=Parameters)
-    """Parameters of the reward, such as k=5 alpha=0.3."""
+    """Parameters of the reward, such as k=5 alpha=0.3. Those of a mixture's member carry its name: revd.k=5."""
     algo_params: Parameters = field(default_factory=Parameters)
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
     engine: Engine = "auto"
@@ -116,8 +123,11 @@ class TrainConfig:
 
     @property
     def method(self) -> str:
-        """Its name in tables and figures: PPO, or PPO+REVD."""
-        return self.algo.upper() + ("" if self.reward == NO_REWARD else f"+{self.reward.upper()}")
+        """Its name in tables and figures: PPO, PPO+REVD, PPO+REVD+RND, or PPO+MyReward for mypkg.rewards:MyReward."""
+        names = [] if self.reward == NO_REWARD else self.reward.split("+")
+        return "+".join(
+            [self.algo.upper(), *(name.rpartition(":")[2] if ":" in name else name.upper() for name in names)]
+        )
 
     @property
     def torch_threads(self) -> int:
@@ -203,7 +213,7 @@ _CHOICES = {
 }
 _PATHS = ("output", "init_from")
 #: Fields that have no effect without a bonus, besides `extrinsic_weight` and `reward_params`.
-BONUS_FIELDS = ("weight", "decay", "decay_per", "normalize_bonus")
+BONUS_FIELDS = ("weight", "strength", "decay", "decay_per", "normalize_bonus")
 _DEFAULTS = {entry.name: entry.default for entry in fields(TrainConfig)}
 #: Fields that may differ between the sessions of one run. More steps make a longer run of the same training.
 _SESSION_FIELDS = frozenset(
@@ -236,7 +246,7 @@ _MINIMUMS = {
 
 _TEXTS = ("task", "algo", "reward", "device", *_CHOICES)
 _SWITCHES = ("init_value", "init_optimizer")
-_NUMBERS = ("weight", "decay", "extrinsic_weight")
+_NUMBERS = ("strength", "decay", "extrinsic_weight")
 
 
 def _check_types(config: TrainConfig) -> None:
@@ -245,6 +255,7 @@ def _check_types(config: TrainConfig) -> None:
         (_TEXTS, _is_text, "text"),
         (_SWITCHES, lambda value: isinstance(value, bool), "true or false"),
         (_MINIMUMS, _is_integer, "an integer"),
+        (("weight",), lambda value: value == AUTO or _is_number(value), "a number or 'auto'"),
         (_NUMBERS, _is_number, "a number"),
         (("sparse",), lambda value: value is None or _is_number(value), "a number or nothing"),
         (_PATHS, lambda value: value is None or isinstance(value, Path), "a path or nothing"),
@@ -298,9 +309,13 @@ def _check_numbers(config: TrainConfig) -> None:
             raise ValueError(f"{name} must be at least {smallest}, got {getattr(config, name)}")
     if config.seed + config.n_envs > 2**32:
         raise ValueError(f"seed must lie below 2**32 - n_envs, got {config.seed}")
-    for name in ("weight", "extrinsic_weight"):
+    for name in ("strength", "extrinsic_weight", *(["weight"] if config.weight != AUTO else [])):
         if not (math.isfinite(getattr(config, name)) and getattr(config, name) >= 0):
             raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(config, name)}")
+    if config.weight != AUTO and config.strength != _DEFAULTS["strength"]:
+        raise ValueError(
+            f"strength {config.strength} belongs to weight auto, but weight is {config.weight}: leave one of them out"
+        )
     if config.sparse is not None and not 0 <= config.sparse <= 1:
         raise ValueError(f"sparse is a probability, inside [0, 1], got {config.sparse}")
     if not 0 <= config.decay <= 1:

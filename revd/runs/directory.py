@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import revd
-from revd.envs.tasks import SUITES_IN_ENVPOOL, Engine
+from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
+from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
 from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
+from revd.runs.parameters import Parameters
 from revd.storage import run_files
 from revd.storage.atomic import final_name, leftovers, make_directory, write_whole
 from revd.storage.plain_file import read_plain_text
@@ -82,7 +84,7 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"output {str(self.path)!r} is a file; it must be a directory")
         earlier = self.read_config()
-        differences = [] if earlier is None else earlier.differences(config)
+        differences = [] if earlier is None else self.completed(earlier).differences(self.completed(config))
         if differences:
             raise FileExistsError(
                 f"output {str(self.path)!r} already holds a run with other settings ({'; '.join(differences)}); "
@@ -140,6 +142,19 @@ class RunDirectory:
         resolved = _read_json(self.config).get("resolved")
         return "envpool" if isinstance(resolved, dict) and resolved.get("engine") == "envpool" else "gymnasium"
 
+    @property
+    def predates_automatic_weights(self) -> bool:
+        """Whether the directory holds a run from when every bonus had a fixed weight."""
+        return self.config.exists() and "strength" not in _read_json(self.config)
+
+    def completed(self, config: TrainConfig) -> TrainConfig:
+        """The config with the parameters of the reward that a resumed run keeps, though their defaults have changed."""
+        if config.reward not in FORMER_REWARDS or not self.config.exists():
+            return config
+        used = _reward_params(_read_json(self.config).get("resolved"))
+        kept = {name: used.get(name, former) for name, former in FORMER_DEFAULTS.items()}
+        return replace(config, reward_params=Parameters({**kept, **config.reward_params}))
+
     def is_finished(self, steps: int) -> bool:
         """Whether the run has finished, with at least `steps` steps."""
         status = self.read_status()
@@ -181,9 +196,18 @@ class RunDirectory:
         return status if status.is_valid else None
 
 
+def _reward_params(resolved: object) -> dict[str, Any]:
+    """The parameters of the reward in a config's resolved values; empty if these are damaged or have none."""
+    params = resolved.get("reward_params") if isinstance(resolved, dict) else None
+    return params if isinstance(params, dict) else {}
+
+
 def _repeatable(config: TrainConfig, resolved: Mapping[str, Any]) -> TrainConfig:
-    """The config with the engine that runs now, where another machine might choose another one."""
-    has_choice = config.task.startswith(tuple(f"{suite}/" for suite in SUITES_IN_ENVPOOL))
+    """The config with what a new run would not choose: this machine's engine, an old run's parameters."""
+    used = _reward_params(dict(resolved))
+    kept = {name: former for name, former in FORMER_DEFAULTS.items() if used.get(name) == former}
+    config = replace(config, reward_params=Parameters({**kept, **config.reward_params}))
+    has_choice = config.task.startswith(tuple(f"{family}/" for family in FAMILIES_IN_ENVPOOL))
     return replace(config, engine=resolved["engine"]) if has_choice and "engine" in resolved else config
 
 

@@ -64,32 +64,43 @@ PAPER_TRAINING: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
 
 _EMBEDDING = {"atari": 128, "bullet": 64}
 _NEIGHBORS = {"atari": 5, "bullet": 3}
+#: PyTorch's own weights, as in the method authors' published code; the paper says "randomly initialized".
+_ENCODER = {"init": "torch"}
+#: The equations as they are printed: every copy of a state is a neighbour, and is paid in full.
+_LITERAL = {"merge_duplicates": False}
 
 #: The tables' rows about REVD, and the appendix's paragraphs "RE3" and "RIDE".
 PAPER_REWARDS: MappingProxyType[tuple[str, str], dict[str, Any]] = MappingProxyType(
     {
-        (suite, reward): preset
-        for suite in PAPER_TRAINING
+        (family, reward): preset
+        for family in PAPER_TRAINING
         for reward, preset in {
             "revd": {
                 "weight": 0.1,
                 "decay": 1e-5,
                 "reward_params": {
-                    "embedding_size": _EMBEDDING[suite],
-                    "k": _NEIGHBORS[suite],
+                    "embedding_size": _EMBEDDING[family],
+                    "k": _NEIGHBORS[family],
                     "alpha": 0.5,
                     "eps": 1e-4,
+                    **_ENCODER,
+                    **_LITERAL,
                 },
             },
             "re3": {
                 "weight": 0.05,
                 "decay": 1e-5,
-                "reward_params": {"embedding_size": _EMBEDDING[suite], "k": 5, "log": False},
+                "reward_params": {"embedding_size": _EMBEDDING[family], "k": 5, "log": False, **_ENCODER, **_LITERAL},
             },
             "ride": {
                 "weight": 0.1,
                 "decay": 1e-5,
-                "reward_params": {"embedding_size": _EMBEDDING[suite], "inverse": False, "learning_rate": 3e-4},
+                "reward_params": {
+                    "embedding_size": _EMBEDDING[family],
+                    "inverse": False,
+                    "learning_rate": 3e-4,
+                    **_ENCODER,
+                },
             },
             "none": {},
         }.items()
@@ -105,23 +116,26 @@ PRESET_FIELDS = frozenset(
 
 def preset_config(preset: str, *, task: str, algo: str, reward: str, **changes: Any) -> TrainConfig:
     """A training with a preset's values, and `changes` over them; parameters are merged one by one."""
-    values = preset_fields(preset, suite=find_task(task).suite, algo=algo, reward=reward)
+    values = preset_fields(preset, family=find_task(task).family, algo=algo, reward=reward)
     merged = {
         name: Parameters({**values.get(name, {}), **changes.get(name, {})}) for name in ("algo_params", "reward_params")
     }
     return TrainConfig(task=task, algo=algo, reward=reward, **{**values, **changes, **merged})
 
 
-def preset_fields(preset: str, *, suite: str | None, algo: str, reward: str) -> dict[str, Any]:
-    """The fields of a `TrainConfig` that a preset sets for a task's suite, an algorithm and a reward."""
+def preset_fields(preset: str, *, family: str | None, algo: str, reward: str) -> dict[str, Any]:
+    """The fields of a `TrainConfig` that a preset sets for a task's family, an algorithm and a reward.
+
+    A reward that the paper does not have gets its settings of the training and the algorithm only.
+    """
     if preset not in PRESETS:
         raise ValueError(unknown_name("preset", preset, PRESETS))
     if preset == "none":
         return {}
-    if suite is None or suite not in PAPER_TRAINING:
+    if family is None or family not in PAPER_TRAINING:
         raise ValueError("preset 'paper' covers the tasks atari/… and bullet/…; `revd tasks` lists them")
-    if (suite, algo) not in PAPER_ALGORITHMS:
+    if (family, algo) not in PAPER_ALGORITHMS:
         raise ValueError(f"preset 'paper' covers ppo and a2c, not {algo!r}")
-    if (suite, reward) not in PAPER_REWARDS:
-        raise ValueError(f"preset 'paper' covers the rewards revd, re3, ride and none, not {reward!r}")
-    return {**PAPER_TRAINING[suite], **PAPER_REWARDS[suite, reward], "algo_params": dict(PAPER_ALGORITHMS[suite, algo])}
+    # Rewards that the paper does not have keep their own defaults, so that they can be compared under its settings.
+    own = PAPER_REWARDS.get((family, reward), {})
+    return {**PAPER_TRAINING[family], **own, "algo_params": dict(PAPER_ALGORITHMS[family, algo])}

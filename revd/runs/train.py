@@ -6,7 +6,7 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,7 @@ def train_in(run: RunDirectory, config: TrainConfig, *, report: Report | None = 
     The directory is checked again once it is locked. Sets torch's number of threads for the whole process.
     """
     torch.set_num_threads(config.torch_threads)
-    settings = replace(config, engine=run.engine_of(config))
+    settings = replace(run.completed(config), engine=run.engine_of(config))
     with closing(prepare(settings)) as training:
         if config.init_from is not None and run.checkpoints.newest_steps is None:
             training.start_from(
@@ -195,7 +195,7 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
             training.model.observation_space,
             _algorithm_parameters(config, training.model.observation_space),
         ),
-        "reward_params": {} if reward is None else asdict(reward.config),
+        "reward_params": {} if reward is None else reward.settings,
     }
 
 
@@ -230,7 +230,7 @@ def env_settings(config: TrainConfig) -> dict[str, Any]:
 
 def _emulator_threads(config: TrainConfig) -> int:
     # Games are images, so their networks use a GPU if there is one; other networks stay on the CPU.
-    is_game = find_task(config.task).suite == "atari"
+    is_game = find_task(config.task).family == "atari"
     return emulator_threads(config, on_gpu=is_game and is_gpu(config.device))
 
 
@@ -262,6 +262,7 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
     callback = IntrinsicRewardCallback(
         reward,
         weight=config.weight,
+        strength=config.strength,
         decay=config.decay,
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from revd.envs.tasks import Engine, find_task
+from revd.rewards.recipes import reward_names
 from revd.rewards.segments import SegmentMemory
 from revd.rollout import Rollout, map_observations
 from revd.runs.directory import RunDirectory
@@ -63,7 +64,7 @@ def watch(
         seed: Of the environment and of the policy's draws.
         max_steps: A longer episode is cut.
         deterministic: Take the most probable action rather than a draw.
-        trust: Import the package that the run's task names, as in `package:Task-v0`.
+        trust: Import what the run's task and reward name, as in `package:Task-v0` and `module:Class`.
     """
     _check_numbers(seed, max_steps)
     config, checkpoint = _read_run(RunDirectory(path), trust=trust)
@@ -87,12 +88,8 @@ def _read_run(run: RunDirectory, *, trust: bool) -> tuple[TrainConfig, Snapshot]
     config = run.read_config()
     if config is None:
         raise ValueError(f"there is no run in {str(run.path)!r}: it holds no {run.config.name}")
-    package, separator, _ = config.task.partition(":")
-    if separator and not trust:
-        raise ValueError(
-            f"the run in {str(run.path)!r} has the task {config.task!r}, for which Python would import {package!r} and "
-            "so execute it; if you trust the run, add --trust"
-        )
+    if not trust:
+        _refuse_imports(run, config)
     checkpoint = run.checkpoints.newest()
     if checkpoint is None:
         raise ValueError(
@@ -100,6 +97,17 @@ def _read_run(run: RunDirectory, *, trust: bool) -> tuple[TrainConfig, Snapshot]
             "steps and at the end of the training"
         )
     return config, checkpoint
+
+
+def _refuse_imports(run: RunDirectory, config: TrainConfig) -> None:
+    """Raise a ValueError if a name in the config says what Python should import: PACKAGE:TASK or MODULE:CLASS."""
+    for kind, name in (("task", config.task), *(("reward", word) for word in reward_names(config.reward))):
+        module, separator, _ = name.partition(":")
+        if separator:
+            raise ValueError(
+                f"the run in {str(run.path)!r} has the {kind} {name!r}, for which Python would import {module!r} and "
+                "so execute it; if you trust the run, add --trust"
+            )
 
 
 def watch_export(
@@ -137,7 +145,7 @@ def _check_numbers(seed: int, max_steps: int) -> None:
 
 def _without_training_options(config: TrainConfig) -> TrainConfig:
     """The training without options that only learning needs; on the CPU, since the run may be another machine's."""
-    engine: Engine = "auto" if find_task(config.task).suite == "envpool" else "gymnasium"
+    engine: Engine = "auto" if find_task(config.task).family == "envpool" else "gymnasium"
     return replace(
         config, engine=engine, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False
     )
@@ -161,7 +169,7 @@ def _bonus(training: Training, played: PlayedEpisode) -> NDArray[np.float32] | N
 
 def first_environment(reward: IntrinsicReward) -> IntrinsicReward:
     """Copy a reward for its first environment alone, with its models, statistics and memory."""
-    alone = type(reward)(reward.observation_space, reward.action_space, 1, **asdict(reward.config))
+    alone = reward.fresh(1)
     memories = tuple(f"{name}." for name, part in reward.named_modules() if isinstance(part, SegmentMemory))
     state = reward.state_dict()
     alone.load_state_dict({name: tensor[:1] if name.startswith(memories) else tensor for name, tensor in state.items()})

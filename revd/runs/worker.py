@@ -1,4 +1,4 @@
-"""The process in which a backend runs one training. It reads the config from its standard input."""
+"""The process in which a launcher runs one training. It reads the config from its standard input."""
 
 import argparse
 import os

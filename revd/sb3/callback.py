@@ -1,4 +1,4 @@
-"""The callback that adds the bonus to a rollout's rewards before returns and advantages are computed."""
+"""The callback that adds the bonus to a rollout before the update."""
 
 from __future__ import annotations
 
@@ -7,58 +7,61 @@ from dataclasses import asdict
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
-from stable_baselines3.common.utils import obs_as_tensor
 
-from revd.rewards import IntrinsicReward, check_parameters, make_reward
-from revd.rewards.config import require_choice
-from revd.rollout import is_finite
+from revd.rewards import IntrinsicReward, RewardLike, check_parameters, make_reward
+from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
 from revd.sb3.checkpoint import Checkpoint
+from revd.sb3.payment import add_to_advantages, add_to_rewards, time_out_bootstrap
 from revd.sb3.recorder import RolloutRecorder
 from revd.weighting.balance_warnings import RolloutSize
-from revd.weighting.weighting import Weighting
+from revd.weighting.weighting import STRENGTH, Weight, Weighting
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.buffers import RolloutBuffer
+    from torch import Tensor
 
     from revd.arrays import Array
     from revd.rewards.config import BonusNormalization
+    from revd.rollout import Rollout
     from revd.weighting.schedule import DecayPer
 
-#: Above this, a return over a long rollout may overflow float32, whatever the weights are.
-LARGEST_REWARD = 1e34
-_OWN_PARAMETERS = ("weight", "decay", "decay_per", "extrinsic_weight", "verbose")
+_OWN_PARAMETERS = ("weight", "strength", "decay", "decay_per", "extrinsic_weight", "verbose")
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
 #: The key of the callback that pays, in the locals that all callbacks of one learn() share.
 _PAYER = "intrinsic_reward_callback"
 
 
 class IntrinsicRewardCallback(BaseCallback):
-    """Trains PPO, A2C, TRPO, RecurrentPPO or MaskablePPO on extrinsic reward plus weighted bonus.
+    """Trains PPO, A2C, TRPO, RecurrentPPO or MaskablePPO on the task's reward and a bonus.
 
-    ::
+    With weight="auto", the bonus joins the policy's advantages, and its weight follows from the data::
+
+        A_t = extrinsic_weight * A_t(task) + w * A_t(bonus),    w = strength * sigma(A(task)) / sigma(A(bonus))
+
+    The bonus has a critic of its own (`revd.weighting.automatic`). Returns stay the task's. Nothing needs tuning.
+
+    With a number, the bonus joins the rewards, as in the paper::
 
         r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t,      lambda_l = weight * (1 - decay)^l
 
-    l = 1, 2, … counts rollouts, or the environment steps with decay_per="step". SB3 computes returns and advantages
-    before a callback sees the rollout, so they are computed again from the changed rewards. SB3's time-out bootstrap is
-    kept unscaled. With VecNormalize the reward sees the same observations as the policy.
+    SB3 computes returns and advantages before a callback sees the rollout, so they are computed again from the changed
+    rewards. SB3's time-out bootstrap is kept unscaled. l = 1, 2, … counts rollouts, or the environment steps with
+    decay_per="step".
 
-    Each `learn()` takes one such callback; a second one is an error. A later `learn()` keeps memory and counts. All
-    numbers are logged under `exploration/`; `latest` holds those of the last rollout. Warnings tell when the bonus does
-    not steer the policy, or when almost nothing else does.
+    With VecNormalize the reward sees the same observations as the policy. Each `learn()` takes one such callback; a
+    second one is an error. A later `learn()` keeps memory and counts. All numbers are logged under `exploration/`;
+    `latest` holds those of the last rollout.
 
     Args:
-        reward: A name ("revd", "re3", "ride") or an `IntrinsicReward`.
-        weight: lambda_0, the bonus's initial weight.
-        decay: kappa, by which the weight shrinks.
+        reward: A name (`revd rewards` lists them), a list of names to mix, or an `IntrinsicReward`.
+        weight: "auto", or lambda_0, the bonus's initial weight.
+        strength: With "auto", how much of the policy's advantages is the bonus's. It decays as a weight does.
+        decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
-        normalize: "rms" divides the bonus by its running standard deviation. Only with a name: pass it to `make_reward`
-            for an instance.
+        normalize: "rms" divides the bonus by its running standard deviation, "standard" subtracts its running mean
+            first. Only with a name: pass it to `make_reward` for an instance.
         verbose: SB3's verbosity.
         reward_params: Parameters of the method, such as `k` or `alpha`, only with a name; `seed` is the model's by
             default.
@@ -66,9 +69,10 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def __init__(
         self,
-        reward: str | IntrinsicReward = "revd",
+        reward: RewardLike = "revd",
         *,
-        weight: float = 0.1,
+        weight: Weight = "auto",
+        strength: float = STRENGTH,
         decay: float = 1e-5,
         decay_per: DecayPer = "rollout",
         extrinsic_weight: float = 1.0,
@@ -77,8 +81,10 @@ class IntrinsicRewardCallback(BaseCallback):
         **reward_params: Any,
     ) -> None:
         super().__init__(verbose)
-        self.weighting = Weighting(weight=weight, decay=decay, decay_per=decay_per, extrinsic_weight=extrinsic_weight)
-        require_choice("normalize", normalize, ("none", "rms"))
+        self.weighting = Weighting(
+            weight=weight, strength=strength, decay=decay, decay_per=decay_per, extrinsic_weight=extrinsic_weight
+        )
+        require_choice("normalize", normalize, BONUS_NORMALIZATIONS)
         params = reward_params if normalize == "none" else {**reward_params, "normalize": normalize}
         check_parameters(reward, params, besides=_OWN_PARAMETERS)
         self.reward = reward if isinstance(reward, IntrinsicReward) else None
@@ -90,12 +96,25 @@ class IntrinsicRewardCallback(BaseCallback):
         self._last_end = 0.0
 
     @property
-    def weight(self) -> float:
-        """lambda_0; it and the next three may be changed between rollouts."""
-        return self.weighting.schedule.weight
+    def weight(self) -> Weight:
+        """lambda_0, or "auto". A number and the next four may be changed between rollouts."""
+        return "auto" if self.weighting.is_automatic else self.weighting.schedule.weight
 
     @weight.setter
     def weight(self, value: float) -> None:
+        if self.weighting.is_automatic:
+            raise ValueError("weight is 'auto' in this training: change strength, or begin with a number")
+        self.weighting.schedule.weight = value
+
+    @property
+    def strength(self) -> float:
+        """With weight="auto", how much of the policy's advantages is the bonus's."""
+        return self.weighting.schedule.weight if self.weighting.is_automatic else STRENGTH
+
+    @strength.setter
+    def strength(self, value: float) -> None:
+        if not self.weighting.is_automatic:
+            raise ValueError(f"weight is {self.weight}: strength belongs to weight='auto'")
         self.weighting.schedule.weight = value
 
     @property
@@ -147,13 +166,14 @@ class IntrinsicRewardCallback(BaseCallback):
         """The state that `save` writes."""
         if self.reward is None:
             raise ValueError("there is nothing to save before training has started")
+        tensors, values = self.weighting.state()
         return Checkpoint(
             method=type(self.reward).__name__,
             parameters=asdict(self.reward.config),
-            rollouts=self.rollouts,
-            steps=self.steps,
             state=self.reward.state_dict(),
+            weighting=tensors,
             n_envs=self.reward.n_envs,
+            **values,
         )
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -172,10 +192,13 @@ class IntrinsicRewardCallback(BaseCallback):
             )
         reward = self._make_reward(model)
         reward.check_rollout_length(model.n_steps)
+        self.weighting.attach(reward)
         if self._pending is not None:
             self._restore(reward, self._pending)
             self._pending = None
         self.reward = reward.to(model.device)
+        if self.weighting.automatic is not None:
+            self.weighting.automatic.to(model.device)
 
     def _make_reward(self, model: OnPolicyAlgorithm) -> IntrinsicReward:
         spaces = model.observation_space, model.action_space
@@ -189,15 +212,15 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _restore(self, reward: IntrinsicReward, checkpoint: Checkpoint) -> None:
         checkpoint.load_into(reward)
-        schedule = self.weighting.schedule
-        schedule.rollouts, schedule.steps = checkpoint.rollouts, checkpoint.steps
-        self.weighting.warnings.resume()
+        # A file of a fixed weight tells nothing about an automatic one, nor does an earlier training.
+        self.weighting.attach(reward, anew=not checkpoint.weighting)
+        self.weighting.restore(checkpoint.weighting, checkpoint.values)
 
     def _on_training_start(self) -> None:
         if _PAYER in self.locals:
             raise RuntimeError(
                 "this training has a second IntrinsicRewardCallback: each would take the other's bonus for the task's "
-                "reward or SB3's time-out bootstrap; pass one to learn(), once"
+                "reward or SB3's time-out bootstrap; pass one, once, and mix rewards in it: reward=['revd', 're3']"
             )
         # A callback passed to learn() itself has no parent now, though it may have had one in an earlier learn().
         if self.parent is not None and self.locals.get("callback") is not self:
@@ -238,87 +261,28 @@ class IntrinsicRewardCallback(BaseCallback):
         if buffer.episode_starts[0].all():
             # learn() was called again; or all episodes have just ended, and then this changes nothing.
             reward.end_episodes()
+        # Both may raise an error: before the reward's state changes.
+        bootstrap = time_out_bootstrap(model, self._recorder)
         rollout = self._recorder.rollout(model)
-        raw = self._recorder.rewards
-        bootstrap = _bootstrap(buffer.rewards, raw)
-        bonus = reward.compute(rollout).cpu().numpy()
+        bonus = reward.compute(rollout)
+        # Before the reward trains its encoder, whose embeddings the automatic weight reads.
+        numbers = self._add(bonus, rollout, bootstrap)
         losses = reward.update(rollout)
-        weights = self.weighting.schedule.next_weights(np.full(buffer.buffer_size, buffer.n_envs))
-        last_values = _predicted_values(model)
-        dones = model._last_episode_starts
-        assert dones is not None
-        # A number too large for float32 becomes infinite here; _check_finite below raises a better error.
-        with np.errstate(over="ignore", invalid="ignore"):
-            buffer.rewards = (self.extrinsic_weight * raw + bootstrap + weights * bonus).astype(np.float32)
-            buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
-        self._check_finite(buffer, raw, last_values)
-        self._log(bonus, weights, raw, {**reward.metrics(), **losses}, began)
+        self.weighting.check_duplicates(reward, RolloutSize(steps_per_env=rollout.n_steps, steps=bonus.numel()))
+        self._log({**reward.metrics(), **losses, "bonus_mean": float(bonus.mean()), **numbers}, began)
 
-    def _check_finite(self, buffer: RolloutBuffer, raw: Array, last_values: torch.Tensor) -> None:
-        """Raise a ValueError if a reward or a return is NaN or infinite."""
-        returns = torch.as_tensor(buffer.returns).cpu().numpy()
-        bad = np.argwhere(~(np.isfinite(buffer.rewards) & np.isfinite(returns)))
-        if len(bad) == 0:
-            return
-        step, env = bad[0]
-        cause = f"weight = {self.weight:g} or extrinsic_weight = {self.extrinsic_weight:g} is too large for float32"
-        largest = np.unravel_index(np.abs(raw).argmax(), raw.shape)
-        if not abs(raw[largest]) < LARGEST_REWARD:
-            step, env = largest
-            cause = f"the task's own reward is {raw[step, env]:g}"
-        elif not is_finite(last_values.cpu().numpy()):
-            cause = f"the policy's values of the current observations are {last_values.flatten().tolist()}"
-        raise ValueError(
-            f"the reward at step {step} of environment {env} is {buffer.rewards[step, env]} and its return "
-            f"{returns[step, env]}: {cause}"
-        )
-
-    def _log(self, bonus: Array, weights: Array, raw: Array, metrics: dict[str, float], began: float) -> None:
+    def _add(self, bonus: Tensor, rollout: Rollout, bootstrap: Array) -> dict[str, float]:
+        """Add the bonus to the rollout; numbers for the log."""
+        model = self.model
+        assert isinstance(model, OnPolicyAlgorithm)
         assert self.reward is not None
-        size = RolloutSize(steps_per_env=len(bonus), steps=bonus.size)
-        task = self._recorder.original_rewards
-        balance = self.weighting.check_balance(self.reward, bonus, weights, raw, task=task, size=size)
+        if self.weighting.is_automatic:
+            return add_to_advantages(model, self._recorder, self.weighting, bonus, reward=self.reward, rollout=rollout)
+        return add_to_rewards(model, self._recorder, self.weighting, bonus, bootstrap=bootstrap)
+
+    def _log(self, numbers: dict[str, float], began: float) -> None:
         now = time.perf_counter()
-        self.latest = {
-            **metrics,
-            "bonus_mean": float(bonus.mean()),
-            "weight": float(weights[-1, 0]),
-            "bonus_share": balance.share,
-            "time_fraction": (now - began) / max(now - self._last_end, 1e-9),
-        }
-        if balance.std_ratio is not None:
-            self.latest["std_ratio"] = balance.std_ratio
+        self.latest = {**numbers, "time_fraction": (now - began) / max(now - self._last_end, 1e-9)}
         self._last_end = now
         for name, value in self.latest.items():
             self.logger.record(f"exploration/{name}", value)
-
-
-def _bootstrap(rewards: Array, raw: Array) -> Array:
-    """SB3's bootstrap for episodes that ran out of time, gamma V(terminal), (n_steps, n_envs).
-
-    Raises:
-        ValueError: The bootstrap is not finite.
-    """
-    # A reward that is not finite itself is reported later, with the total.
-    with np.errstate(invalid="ignore"):
-        added = rewards - raw
-    bad = np.argwhere(np.isfinite(raw) & ~np.isfinite(added))
-    if len(bad) > 0:
-        step, env = bad[0]
-        raise ValueError(
-            f"the policy's value of the observation with which an episode ran out of time at step {step} of "
-            f"environment {env} is not finite; perhaps the observation is not finite either"
-        )
-    return added
-
-
-def _predicted_values(model: OnPolicyAlgorithm) -> torch.Tensor:
-    """V(s_T), the value of the environments' current observations; not every algorithm has it in its locals."""
-    observation = obs_as_tensor(model._last_obs, model.device)  # type: ignore[arg-type]
-    with torch.no_grad():
-        if not hasattr(model, "_last_lstm_states"):
-            return model.policy.predict_values(observation)
-        policy: Any = model.policy
-        starts = torch.tensor(model._last_episode_starts, dtype=torch.float32, device=model.device)
-        values: torch.Tensor = policy.predict_values(observation, model._last_lstm_states.vf, starts)
-        return values

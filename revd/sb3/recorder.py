@@ -97,6 +97,10 @@ class RolloutRecorder:
             dones=np.array(self._dones),
         )
 
+    def last_observations(self, model: OnPolicyAlgorithm) -> Observations:
+        """The environments' current observations in the space's shape, (n_envs, …), on the host."""
+        return _rows_shaped(model._last_obs, model.observation_space)
+
     def _check_last(self, observations: Any) -> None:
         parts = observations if isinstance(observations, dict) else {None: observations}
         for key, part in parts.items():
@@ -143,6 +147,13 @@ def _shaped(observations: Any, space: Any) -> Observations:
         return {key: _shaped(part, space[key]) for key, part in observations.items()}  # type: ignore[misc]
     tensor = torch.as_tensor(observations)
     return tensor.reshape(*tensor.shape[:2], *space.shape)
+
+
+def _rows_shaped(observations: Any, space: Any) -> Observations:
+    """Observations of all environments, (n_envs, …), in the space's shape."""
+    if isinstance(observations, dict):
+        return {key: _rows_shaped(part, space[key]) for key, part in observations.items()}  # type: ignore[misc]
+    return torch.from_numpy(np.array(observations, order="C")).reshape(-1, *space.shape)
 
 
 def _write(target: Tensor, value: Any) -> None:

@@ -10,8 +10,8 @@ from revd.episodes import final_return, read_episodes
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
 from revd.runs.termination import interrupt_on_termination
-from revd.suites.backends.interface import Attempt, Backend
-from revd.suites.backends.local import LocalBackend
+from revd.suites.launchers.interface import Attempt, Launcher
+from revd.suites.launchers.local import LocalLauncher
 
 #: How often a run is started again after its machine was lost. Failures of the run itself are counted apart.
 MAX_LOSSES = 20
@@ -36,7 +36,7 @@ def train_all(
     watch: Watch,
     retries: int = 0,
     interval: float = 0.5,
-    backend: Backend | None = None,
+    launcher: Launcher | None = None,
 ) -> list[RunProgress]:
     """Train all `configs`, `jobs` at a time, and return how each ended.
 
@@ -49,15 +49,15 @@ def train_all(
         watch: Called with the state of all runs every `interval` seconds, and once at the end.
         retries: How often a failed run is started again. One that lost its machine is started again in any case.
         interval: Seconds between two looks at the runs.
-        backend: Starts the runs; by default as processes of this machine.
+        launcher: Starts the runs; by default as processes of this machine.
     """
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     if retries < 0:
         raise ValueError(f"retries must be at least 0, got {retries}")
     _require_different_directories(configs)
-    backend = LocalBackend() if backend is None else backend
-    runs = [ScheduledRun(config, backend, retries) for config in configs]
+    launcher = LocalLauncher() if launcher is None else launcher
+    runs = [ScheduledRun(config, launcher, retries) for config in configs]
     with interrupt_on_termination(), _stopping_at_end(runs):
         while True:
             _start_waiting(runs, jobs)
@@ -107,13 +107,13 @@ class ScheduledRun:
 
     Args:
         config: The run.
-        backend: Starts it.
+        launcher: Starts it.
         retries: How often it is started again after a failure. Losses of its machine are counted apart.
     """
 
-    def __init__(self, config: TrainConfig, backend: Backend, retries: int) -> None:
+    def __init__(self, config: TrainConfig, launcher: Launcher, retries: int) -> None:
         self._config = config
-        self._backend = backend
+        self._launcher = launcher
         self._directory = RunDirectory(config.directory)
         self._attempt: Attempt | None = None
         self._start_error: str | None = None
@@ -163,7 +163,7 @@ class ScheduledRun:
         self._attempt = self._start_error = None
         self._earlier_status = self._directory.read_status()
         try:
-            self._attempt = self._backend.start(self._config)
+            self._attempt = self._launcher.start(self._config)
         except (OSError, ValueError) as error:
             self._start_error = f"cannot be started: {error}"
 

@@ -12,6 +12,6 @@
         check(MyReward)
 """
 
-from revd.testing.suite import check_reward, reward_checks
+from revd.testing.checks import check_reward, reward_checks
 
 __all__ = ["check_reward", "reward_checks"]

@@ -57,8 +57,9 @@ def check_parameters_matter(subject: Subject) -> None:
 
 def _has_effect(subject: Subject, name: str, config: RewardConfig) -> bool:
     """Whether some other value of a parameter changes a bonus or a loss."""
-    # Short episodes, and long ones, which fill a memory.
-    rollouts = [*subject.rollouts(), *subject.rollouts(3, seed=1, done_rate=0.0)]
+    # Short episodes, long ones, which fill a memory, and states that come again.
+    more = (*subject.rollouts(3, seed=1, done_rate=0.0), *subject.rollouts(2, seed=2, duplicate_rate=0.5))
+    rollouts = [*subject.rollouts(), *more]
     for context, values in _given_values(subject, name) or _candidate_values(config, name):
         before = _outputs(subject, context, rollouts)
         if before is None:
@@ -101,11 +102,16 @@ def _candidate_values(config: RewardConfig, name: str) -> Iterator[tuple[dict[st
 def other_values(config: RewardConfig, name: str) -> list[Any]:
     """Other plausible values of a parameter, by its type and its present value."""
     value = getattr(config, name)
+    choices = _literal_choices(config, name)
+    return [choice for choice in choices if choice != value] if choices else _others(value)
+
+
+def _others(value: Any) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
-    choices = _literal_choices(config, name)
-    if choices:
-        return [choice for choice in choices if choice != value]
+    if isinstance(value, dict):
+        # A mixture's: its members' parameters, and their weights.
+        return [{**value, key: other} for key, entry in value.items() for other in _others(entry)]
     if isinstance(value, int):
         return [
             number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -61,9 +61,7 @@ class Subject:
 
     def make_with(self, **parameters: Any) -> IntrinsicReward:
         """Make a reward with other parameters by its class, which takes the fields of its config."""
-        reward = self.make()
-        config = {entry.name: getattr(reward.config, entry.name) for entry in fields(reward.config)}
-        return type(reward)(self.observation_space, self.action_space, reward.n_envs, **{**config, **parameters})
+        return self.make().fresh(**parameters)
 
     def rollouts(self, count: int = 4, *, seed: int = 0, **sample: Any) -> list[Rollout]:
         """Sample rollouts for the reward, see `SampleSettings`; equal arguments give equal rollouts."""

@@ -3,21 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import VecEnv
-from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from revd.envs.atari import MAX_FRAMES, NO_OPS
-from revd.envs.sparse import check_probability, sparse_generator
+from revd.envs.sparse import check_probability
 from revd.fast.env_groups import StepResults, concatenate_groups
 from revd.training.atari_group import AtariGroup
+from revd.training.native_vec_env import NativeVecEnv
 
 
-class AtariVecEnv(VecEnv):
+class AtariVecEnv(NativeVecEnv):
     """Copies of one Atari game, preprocessed by `make_atari`.
 
     The reward is the sign of the score's change. A lost life ends the agent's episode, while the game continues.
@@ -60,24 +58,14 @@ class AtariVecEnv(VecEnv):
             for part, group_threads in zip(self.groups, threads_per_group, strict=True)
         ]
         self._render_mode = render_mode
-        native = self._groups[0].native
-        super().__init__(n_envs, native.single_observation_space, native.single_action_space)
-        self._sparse = sparse or 0.0
-        self._generator = sparse_generator(None)
-        self._was_reset = False
+        native = self._native
+        super().__init__(n_envs, native.single_observation_space, native.single_action_space, sparse=sparse)
 
     def reset(self) -> NDArray[np.uint8]:
         """Start new games; call `seed` first to make them repeatable."""
-        if not self._was_reset and self._seeds[0] is None:
-            self.seed()
-        seeds = None
-        if self._seeds[0] is not None:
-            self._generator = sparse_generator(self._seeds[0])
-            # The native vector takes signed 32-bit seeds.
-            seeds = np.array(self._seeds, np.int64) % 2**31
-        self._was_reset = True
-        self._reset_seeds()
-        self._reset_options()
+        given = self._seeds_of_reset()
+        # The native vector takes signed 32-bit seeds.
+        seeds = None if given is None else np.array(given, np.int64) % 2**31
         return np.concatenate(
             [
                 group.reset(None if seeds is None else seeds[part])
@@ -110,7 +98,7 @@ class AtariVecEnv(VecEnv):
     def step_results(self, group: int) -> StepResults:
         """Return rewards, dones and infos of the step received last."""
         scores, dones, infos = self._groups[group].step_results()
-        return self._rewards(scores), dones, infos
+        return self._with_sparsity(np.sign(scores).astype(np.float32)), dones, infos
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
         """Return the screens in colour, (210, 160, 3).
@@ -127,24 +115,9 @@ class AtariVecEnv(VecEnv):
         for group in self._groups:
             group.close()
 
-    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute of the native vector, which all games share."""
-        value = self._render_mode if attr_name == "render_mode" else getattr(self._groups[0].native, attr_name)
-        return [value for _ in self._get_indices(indices)]
-
-    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Raise NotImplementedError: the games are C++ objects."""
-        raise NotImplementedError(f"{attr_name!r} cannot be set: the games are C++ objects")
-
-    def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **_: Any) -> list[Any]:
-        """Raise NotImplementedError: the games are C++ objects."""
-        raise NotImplementedError(f"{method_name!r} cannot be called: the games are C++ objects")
-
-    def env_is_wrapped(
-        self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
-    ) -> list[bool]:
-        """Report a Monitor, because `info` has the scores of whole games, as SB3's evaluation expects."""
-        return [issubclass(Monitor, wrapper_class) for _ in self._get_indices(indices)]
+    @property
+    def _native(self) -> Any:
+        return self._groups[0].native
 
     def _check_actions(self, actions: NDArray[Any], expected: int) -> None:
         assert isinstance(self.action_space, spaces.Discrete)
@@ -152,12 +125,6 @@ class AtariVecEnv(VecEnv):
         if actions.shape != (expected,) or not all(action in known for action in actions.tolist()):
             # The native vector would never return.
             raise ValueError(f"actions must be {expected} elements of {self.action_space}, got {actions}")
-
-    def _rewards(self, scores: NDArray[np.int32]) -> NDArray[np.float32]:
-        rewards: NDArray[np.float32] = np.sign(scores).astype(np.float32)
-        if self._sparse:
-            rewards[self._generator.random(len(scores)) < self._sparse] = 0
-        return rewards
 
 
 def _halves(n_envs: int) -> list[slice]:

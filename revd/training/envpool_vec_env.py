@@ -5,19 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import VecEnv
-from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from revd.arrays import Array
 from revd.envs.envpool import make_pool, observation_format
-from revd.envs.sparse import TASK_REWARD, check_probability, sparse_generator
+from revd.envs.sparse import TASK_REWARD, check_probability
+from revd.training.native_vec_env import NativeVecEnv
 
 
-class EnvPoolVecEnv(VecEnv):
+class EnvPoolVecEnv(NativeVecEnv):
     """Copies of an environment of EnvPool.
 
     As in SB3, an episode's end and the start of the next are one step: the environments whose episode ended are reset
@@ -37,26 +35,18 @@ class EnvPoolVecEnv(VecEnv):
             check_probability(sparse)
         self._id = task_id
         self._threads = threads
-        self._sparse = sparse
         self._pool = make_pool(task_id, n_envs, seed=0, threads=threads)
         space, self._convert = observation_format(task_id, self._pool.observation_space)
-        super().__init__(n_envs, space, self._pool.action_space)
+        super().__init__(n_envs, space, self._pool.action_space, sparse=sparse)
         self._actions: Array = np.zeros(0)
         self._restart_episodes()
-        self._generator = sparse_generator(None)
-        self._was_reset = False
 
     def reset(self) -> VecEnvObs:
         """Start new episodes; call `seed` first to make them repeatable."""
-        if not self._was_reset and self._seeds[0] is None:
-            self.seed()
-        if self._seeds[0] is not None:
+        seeds = self._seeds_of_reset()
+        if seeds is not None:
             self._pool.close()
-            self._pool = make_pool(self._id, self.num_envs, seed=self._seeds[0], threads=self._threads)
-            self._generator = sparse_generator(self._seeds[0])
-        self._was_reset = True
-        self._reset_seeds()
-        self._reset_options()
+            self._pool = make_pool(self._id, self.num_envs, seed=seeds[0], threads=self._threads)
         self._restart_episodes()
         observations, _ = self._pool.reset()
         return self._convert(observations)  # type: ignore[no-any-return]
@@ -76,30 +66,15 @@ class EnvPoolVecEnv(VecEnv):
         self._lengths += 1
         if dones.any():
             self._reset_ended(np.flatnonzero(dones), observations, infos)
-        return observations, self._sparse_rewards(rewards), dones, infos
+        return observations, self._with_sparsity(rewards), dones, infos
 
     def close(self) -> None:
         """Close the environments."""
         self._pool.close()
 
-    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute of the pool, which all environments share; `render_mode` is None."""
-        value = None if attr_name == "render_mode" else getattr(self._pool, attr_name)
-        return [value for _ in self._get_indices(indices)]
-
-    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Raise NotImplementedError: the environments are C++ objects."""
-        raise NotImplementedError(f"{attr_name!r} cannot be set: EnvPool's environments are C++ objects")
-
-    def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **_: Any) -> list[Any]:
-        """Raise NotImplementedError: the environments are C++ objects."""
-        raise NotImplementedError(f"{method_name!r} cannot be called: EnvPool's environments are C++ objects")
-
-    def env_is_wrapped(
-        self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
-    ) -> list[bool]:
-        """Report a Monitor, because `info["episode"]` has the same content."""
-        return [issubclass(Monitor, wrapper_class) for _ in self._get_indices(indices)]
+    @property
+    def _native(self) -> Any:
+        return self._pool
 
     def _restart_episodes(self) -> None:
         self._returns = np.zeros(self.num_envs)
@@ -139,13 +114,6 @@ class EnvPoolVecEnv(VecEnv):
         if not fits:
             raise ValueError(f"actions must be {self.num_envs} elements of {space}, got {actions}")
         return np.ascontiguousarray(actions, np.int32 if isinstance(space, spaces.Discrete) else space.dtype)
-
-    def _sparse_rewards(self, rewards: Array) -> Array:
-        """Return the rewards, some of them set to zero if `sparse` is given."""
-        if self._sparse is None:
-            return rewards
-        hidden = self._generator.random(len(rewards)) < self._sparse
-        return np.where(hidden, np.float32(0), rewards)
 
 
 def _row(observations: Any, env: int) -> Any:

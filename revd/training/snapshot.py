@@ -88,7 +88,7 @@ def take_snapshot(
     values |= {"counters": state.counters, "sessions": sessions, "pending": state.pending}
     if intrinsic is not None:
         checkpoint = intrinsic.checkpoint()
-        tensors |= _add_prefix("bonus", checkpoint.state)
+        tensors |= _add_prefix("bonus", checkpoint.tensors)
         values["bonus"] = checkpoint.values
     return tensors, values
 
@@ -125,7 +125,7 @@ def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: In
     if normalization and env is not None:
         load_normalization_state(env, normalization)
     if intrinsic is not None:
-        intrinsic.restore(Checkpoint(**values["bonus"], state=without_prefix("bonus", tensors)))
+        intrinsic.restore(Checkpoint.of(values["bonus"], without_prefix("bonus", tensors)))
     _load_counters(model, values["counters"])
     _set_generator_states(without_prefix("random", tensors))
 
@@ -146,6 +146,8 @@ def _check_values(values: Mapping[str, Any]) -> None:
         if type(count) is not int or not 0 <= count < _INTEGER_LIMIT:
             raise ValueError(f"the checkpoint's {name} must be an integer of at least 0, got {count!r}")
     _check_numbers("pending", values["pending"])
+    for name, counts in (bonus.get("warnings") or {}).items():
+        _check_numbers(f"warnings of {name}", dict(enumerate(counts)))
     for options in values["optimizer"]:
         _check_numbers("optimizer", options)
     for episode in counters["episodes"]:

@@ -71,7 +71,7 @@ def _gymnasium_vec_env(
     task: Task, n_envs: int, *, seed: int, sparse: float | None, render_mode: str | None, threads: int
 ) -> VecEnv:
     register(task)
-    if task.suite == "atari":
+    if task.family == "atari":
         return _atari(task, n_envs, sparse=sparse, render_mode=render_mode, threads=threads)
     return DummyVecEnv([_factory(task, index, seed + index, sparse, render_mode) for index in range(n_envs)])
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from revd.runs.termination import interrupt_on_termination
 from revd.storage.atomic import is_full_disk
-from revd.suites.backends.interface import Backend
-from revd.suites.backends.local import WORKER, LocalBackend
+from revd.suites.launchers.interface import Launcher
+from revd.suites.launchers.local import WORKER, LocalLauncher
 from revd.tuning.config import TuneConfig
 from revd.tuning.directory import SearchDirectory, name_file_in_errors
 from revd.tuning.journal import Journal, JournalTrial
@@ -40,7 +40,7 @@ class SearchFailedError(RuntimeError):
 
 
 def tune(
-    config: TuneConfig, *, watch: Watch, backend: Backend | None = None, interval: float = 0.5
+    config: TuneConfig, *, watch: Watch, launcher: Launcher | None = None, interval: float = 0.5
 ) -> list[TrialRecord]:
     """Search, and return the records of all trials in the order of their numbers.
 
@@ -51,7 +51,7 @@ def tune(
     Args:
         config: The search.
         watch: Called with the records of all trials every `interval` seconds.
-        backend: Where runs are started; by default as processes of this machine.
+        launcher: Where runs are started; by default as processes of this machine.
         interval: Seconds between two looks at the runs.
 
     Raises:
@@ -62,7 +62,7 @@ def tune(
     search: _Search | None = None
     try:
         with interrupt_on_termination(), directory.locked(config):
-            search = _Search(config, directory, backend or local_backend())
+            search = _Search(config, directory, launcher or local_launcher())
             return _run(search, watch, interval)
     except OSError as error:
         if not is_full_disk(error):
@@ -74,9 +74,9 @@ def tune(
         ) from error
 
 
-def local_backend() -> Backend:
+def local_launcher() -> Launcher:
     """Processes of this machine, which wait for runs that workers of a killed driver still hold."""
-    return LocalBackend((*WORKER, "--wait", str(LEASE_WAIT_SECONDS)))
+    return LocalLauncher((*WORKER, "--wait", str(LEASE_WAIT_SECONDS)))
 
 
 def _run(search: _Search, watch: Watch, interval: float) -> list[TrialRecord]:
@@ -92,10 +92,10 @@ def _run(search: _Search, watch: Watch, interval: float) -> list[TrialRecord]:
 class _Search:
     """The state of a search: its running and failed trials, and its journal."""
 
-    def __init__(self, config: TuneConfig, directory: SearchDirectory, backend: Backend) -> None:
+    def __init__(self, config: TuneConfig, directory: SearchDirectory, launcher: Launcher) -> None:
         self._config = config
         self._directory = directory
-        self._backend = backend
+        self._launcher = launcher
         self._journal = Journal(directory.journal, config.space, seed=config.training.seed, prune=config.prune)
         self._failures = 0
         # They stay unfinished in the journal, so that the same command resumes them.
@@ -141,7 +141,7 @@ class _Search:
     def _open_trial(self, entry: JournalTrial) -> RunningTrial:
         training = with_values(self._config.training, self._config.space, entry.values)
         runs = self._directory.runs(entry.number, training, self._config.seeds)
-        return RunningTrial(entry, runs, self._config, self._backend)
+        return RunningTrial(entry, runs, self._config, self._launcher)
 
     def _count_failures(self, trial: RunningTrial) -> None:
         self._failures = 0 if trial.error is None else self._failures + 1

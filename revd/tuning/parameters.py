@@ -14,10 +14,11 @@ from typing import Any
 
 from revd.names import unknown_name
 from revd.runs.config import NO_REWARD, TrainConfig
+from revd.runs.parameters import Parameters
 from revd.tuning.space import DEFAULT_VALUES, ValueSet, parse_values
 
 #: Searchable fields of `TrainConfig`; those of the bonus only if there is a bonus.
-_BONUS_FIELDS = ("weight", "decay", "decay_per", "extrinsic_weight", "normalize_bonus")
+_BONUS_FIELDS = ("weight", "strength", "decay", "decay_per", "extrinsic_weight", "normalize_bonus")
 _TRAINING_FIELDS = ("n_envs", "normalize", "network", "batch_norm")
 #: `normalize` is set by `normalize_bonus`, and a better seed is luck.
 _EXCLUDED_REWARD_PARAMETERS = ("seed", "normalize")
@@ -40,7 +41,7 @@ class Parameter:
     Attributes:
         name: Its name in the search.
         field: The field of `TrainConfig` that holds it: itself, or the parameters of the reward or the algorithm.
-        key: Its name in that field.
+        key: Its name in that field; that of a mixture's member carries the member's name, as in revd.k.
         default: Its value without a search.
     """
 
@@ -51,10 +52,16 @@ class Parameter:
 
     def set_in(self, config: TrainConfig, value: Any) -> TrainConfig:
         """The training with another value of this parameter; a ValueError if the value is invalid."""
-        changes: dict[str, Any] = {self.key: value}
+        changed = value
         if self.field != self.key:
-            changes = {self.field: {**getattr(config, self.field), **changes}}
+            changed = getattr(config, self.field).with_value(self.key, value)
+        changes: dict[str, Any] = {self.field: changed}
         return replace(config, **changes)
+
+    @property
+    def usual_values(self) -> str | None:
+        """The values that are searched if none are given; None where there are no usual ones."""
+        return DEFAULT_VALUES.get(self.key.rpartition(".")[2])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +96,11 @@ def make_space(config: TrainConfig, words: Sequence[str] = ()) -> SearchSpace:
     for name, count in Counter(dimension.name for dimension in space).items():
         if count > 1:
             raise ValueError(f"search names {name!r} {count} times; name it once")
-    if {"network", "batch_norm"} <= {dimension.name for dimension in space}:
+    names = {dimension.name for dimension in space}
+    if {"network", "batch_norm"} <= names:
         raise ValueError("search network or batch_norm, not both: only the paper's network has it")
+    if {"weight", "strength"} <= names:
+        raise ValueError("search weight or strength, not both: a strength belongs to weight auto")
     for dimension in space:
         _check_values(config, dimension)
     return space
@@ -111,7 +121,11 @@ def searchable_parameters(config: TrainConfig) -> dict[str, Parameter]:
     with closing(prepare(replace(config, device="cpu"))) as training:
         resolved = resolve(config, training)
     fields = _TRAINING_FIELDS if config.reward == NO_REWARD else (*_BONUS_FIELDS, *_TRAINING_FIELDS)
-    reward = {key: value for key, value in resolved["reward_params"].items() if key not in _EXCLUDED_REWARD_PARAMETERS}
+    reward = {
+        key: value
+        for key, value in Parameters(resolved["reward_params"]).flat().items()
+        if key.rpartition(".")[2] not in _EXCLUDED_REWARD_PARAMETERS
+    }
     algo = {key: value for key, value in resolved["algo_params"].items() if key not in _EXCLUDED_ALGORITHM_PARAMETERS}
     count = Counter([*fields, *reward, *algo])
     known = {key: Parameter(name=key, field=key, key=key, default=getattr(config, key)) for key in fields}
@@ -132,11 +146,14 @@ def _parse_dimension(word: str, known: Mapping[str, Parameter]) -> SearchDimensi
         names = {parameter.name for parameter in known.values()}
         raise ValueError(unknown_name("parameter to search", name, names, listed=60))
     parameter = known[name]
-    if not equals and parameter.key not in DEFAULT_VALUES:
+    text = values if equals else parameter.usual_values
+    if text is None:
         ranges = "" if isinstance(parameter.default, bool | str) else f"{name}=LOW:HIGH, {name}=LOW:HIGH:log or "
         raise ValueError(f"search needs values for {name!r}: {ranges}{name}=A,B,C")
+    # A weight is a number, though its default is "auto".
+    like = 0.0 if parameter.field == "weight" else parameter.default
     try:
-        candidates = parse_values(values if equals else DEFAULT_VALUES[parameter.key], like=parameter.default)
+        candidates = parse_values(text, like=like)
     except ValueError as error:
         raise ValueError(f"search {word!r}: {error}") from error
     return SearchDimension(parameter=parameter, candidates=candidates)

@@ -19,9 +19,10 @@ DIGITS = 4
 MAX_NUMBER = 1e15
 
 #: Values of a parameter that is named without any. The weight has four decades, because the best one depends on the
-#: scales of the task's rewards and of the bonus, which differ that much between tasks.
+#: scales of the task's rewards and of the bonus, which differ that much between tasks. A strength has no scale.
 DEFAULT_VALUES: Mapping[str, str] = {
     "weight": "0.001:10:log",
+    "strength": "0.01:1:log",
     "decay": "1e-6:0.01:log",
     "extrinsic_weight": "0.1:10:log",
     "normalize_bonus": "none,rms",

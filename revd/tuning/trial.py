@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from revd.episodes import PARTS
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory, Status
-from revd.suites.backends.interface import Backend
+from revd.suites.launchers.interface import Launcher
 from revd.suites.scheduler import ScheduledRun
 from revd.tuning.config import TuneConfig
 from revd.tuning.directory import mark_pruned
@@ -23,17 +23,17 @@ class RunningTrial:
         entry: The trial in the journal.
         trainings: Its runs.
         config: The search.
-        backend: Where its runs are started.
+        launcher: Where its runs are started.
 
     Attributes:
         error: Why it has failed; None if it has not.
     """
 
     def __init__(
-        self, entry: JournalTrial, trainings: Sequence[TrainConfig], config: TuneConfig, backend: Backend
+        self, entry: JournalTrial, trainings: Sequence[TrainConfig], config: TuneConfig, launcher: Launcher
     ) -> None:
         self.entry = entry
-        self.runs = [ScheduledRun(training, backend, config.retries) for training in trainings]
+        self.runs = [ScheduledRun(training, launcher, config.retries) for training in trainings]
         self.error: str | None = None
         self._directories = [RunDirectory(training.directory) for training in trainings]
         self._config = config

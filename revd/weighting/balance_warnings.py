@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ class Remedies:
     normalize_observations: str
     normalize_bonus: str
     bonus_alone: str
+    merge_duplicates: str
     eps: str
     re3: str
 
@@ -37,6 +39,7 @@ IN_PYTHON = Remedies(
     normalize_observations="VecNormalize or normalize_observations=True",
     normalize_bonus="normalize='rms'",
     bonus_alone="extrinsic_weight=0",
+    merge_duplicates="merge_duplicates=True",
     eps="eps=0.1",
     re3="the reward 're3'",
 )
@@ -47,6 +50,7 @@ ON_COMMAND_LINE = Remedies(
     normalize_observations="--normalize observations or --reward-params normalize_observations=True",
     normalize_bonus="--normalize-bonus rms",
     bonus_alone="--extrinsic-weight 0",
+    merge_duplicates="--reward-params merge_duplicates=true",
     eps="--reward-params eps=0.1",
     re3="--reward re3",
 )
@@ -89,6 +93,15 @@ class Streak:
         self._reported |= is_long
         return is_first
 
+    def state(self) -> list[int]:
+        """What `restore` needs, for a checkpoint."""
+        return [self.rollouts, self.steps, self.steps_per_env, int(self._reported)]
+
+    def restore(self, state: Sequence[int]) -> None:
+        """Continue where another one was."""
+        self.rollouts, self.steps, self.steps_per_env, reported = map(int, state)
+        self._reported = bool(reported)
+
     def __str__(self) -> str:
         """The length, for a warning."""
         return f"{self.steps:,} steps ({self.rollouts} rollout{'' if self.rollouts == 1 else 's'})"
@@ -109,9 +122,30 @@ class BalanceWarnings:
         self._bonus_seen = False
         self._task_has_paid = False
 
-    def resume(self) -> None:
-        """Continue an earlier training, in which the task may have paid: no warning says that it has not."""
-        self._task_has_paid = True
+    def state(self) -> dict[str, list[int]]:
+        """What `restore` needs, in JSON's types."""
+        streaks = {name: streak.state() for name, streak in self._streaks().items()}
+        return {**streaks, "seen": [int(self._bonus_seen), int(self._task_has_paid)]}
+
+    def restore(self, state: Mapping[str, Sequence[int]]) -> None:
+        """Continue an earlier training.
+
+        Old files have no state. The task may have paid in their training: no warning says that it has not.
+        """
+        if not state:
+            self._task_has_paid = True
+            return
+        for name, streak in self._streaks().items():
+            streak.restore(state[name])
+        self._bonus_seen, self._task_has_paid = map(bool, state["seen"])
+
+    def _streaks(self) -> dict[str, Streak]:
+        return {
+            "negligible": self._negligible,
+            "drowning": self._drowning,
+            "duplicates": self._duplicates,
+            "unpaid": self._unpaid,
+        }
 
     def observe(self, balance: Balance, *, undecayed: Balance, size: RolloutSize) -> None:
         """Add one rollout: its balance as it was paid, and as it would be without decay.
@@ -162,8 +196,9 @@ class BalanceWarnings:
         use = self.remedies
         _warn(
             f"over {MANY_DUPLICATES:.0%} of the states have had an exact copy in their segment for {self._duplicates}, "
-            f"now {share:.0%}: eps = {eps:g} determines their bonus, and standing still may pay most. Use a "
-            f"larger eps ({use.eps}) and a lower {use.weight}, or {use.re3}, which pays nothing for copies."
+            f"now {share:.0%}: eps = {eps:g} determines their bonus, and standing still may pay most. Use "
+            f"{use.merge_duplicates}, a larger eps ({use.eps}) and a lower {use.weight}, or {use.re3}, which divides "
+            "by no distance."
         )
 
 

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from revd.rewards.config import require_number
+from revd.rewards.saved_state import load_whole_state
+from revd.weighting.automatic import AutomaticWeight
 from revd.weighting.balance import Balance
 from revd.weighting.balance_warnings import IN_PYTHON, BalanceWarnings, Remedies, RolloutSize
 from revd.weighting.schedule import DecayPer, WeightSchedule
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from revd.arrays import Array
     from revd.rewards import IntrinsicReward
 
 
-class Weighting:
-    """The weights in r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t, and a check of their effect.
+#: A fixed weight, or one that follows from the data.
+Weight: TypeAlias = "float | Literal['auto']"
+#: The strength of a bonus with an automatic weight.
+STRENGTH = 0.1
 
-    The state that a checkpoint saves is the schedule's `rollouts` and `steps`.
+
+class Weighting:
+    """How the bonus is weighed against the task's reward, and a check of the effect.
+
+    With a number, r_t = extrinsic_weight * r_t(extrinsic) + lambda_l * r^_t. With "auto", the bonus joins the
+    advantages instead (`AutomaticWeight`), and lambda_l is its strength.
 
     Args:
-        weight: See `WeightSchedule`.
+        weight: lambda_0, or "auto".
+        strength: lambda_0 with "auto": how much of the policy's advantages is the bonus's.
         decay: See `WeightSchedule`.
         decay_per: See `WeightSchedule`.
         extrinsic_weight: Factor of the task's own reward.
@@ -32,20 +45,54 @@ class Weighting:
     def __init__(
         self,
         *,
-        weight: float,
+        weight: Weight,
+        strength: float = STRENGTH,
         decay: float,
         decay_per: DecayPer,
         extrinsic_weight: float,
         remedies: Remedies = IN_PYTHON,
     ) -> None:
-        self.schedule = WeightSchedule(weight=weight, decay=decay, decay_per=decay_per)
+        self.is_automatic = isinstance(weight, str) and weight == "auto"
+        if not self.is_automatic:
+            require_number("weight", weight, "'auto' or a number of at least 0")
+        require_number("strength", strength)
+        if not self.is_automatic and strength != STRENGTH:
+            raise ValueError(f"strength = {strength:g} belongs to weight='auto', but weight is {weight}: leave one out")
+        self.schedule = WeightSchedule(
+            weight=strength if isinstance(weight, str) else weight, decay=decay, decay_per=decay_per
+        )
+        self.automatic: AutomaticWeight | None = None
         require_number("extrinsic_weight", extrinsic_weight)
         self.extrinsic_weight = extrinsic_weight
         self.warnings = BalanceWarnings(remedies)
 
+    def attach(self, reward: IntrinsicReward, *, anew: bool = False) -> None:
+        """Make the automatic weight for a reward, unless there is one, or `anew`; nothing for a fixed weight."""
+        if self.is_automatic and (anew or self.automatic is None):
+            self.automatic = AutomaticWeight(reward).to(reward.device)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What `restore` needs: the tensors of an automatic weight, and counts in JSON's types."""
+        tensors = {} if self.automatic is None else self.automatic.state_dict()
+        schedule = self.schedule
+        return tensors, {"rollouts": schedule.rollouts, "steps": schedule.steps, "warnings": self.warnings.state()}
+
+    def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Restore a state of `state`, after `attach`. That of a fixed weight has no tensors."""
+        if self.automatic is not None and tensors:
+            load_whole_state(self.automatic, tensors, "the saved automatic weight does not fit this reward")
+        self.schedule.rollouts, self.schedule.steps = int(values["rollouts"]), int(values["steps"])
+        self.warnings.restore(values.get("warnings") or {})
+
+    def check_duplicates(self, reward: IntrinsicReward, size: RolloutSize) -> None:
+        """Warn if many states have been exact duplicates for long, after the reward has computed a bonus."""
+        eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")
+        merged = getattr(reward.config, "merge_duplicates", False)
+        if self.schedule.weight > 0 and eps is not None and duplicates is not None and not merged:
+            self.warnings.observe_duplicates(duplicates, eps=eps, size=size)
+
     def check_balance(
         self,
-        reward: IntrinsicReward,
         bonus: Array,
         weights: Array,
         extrinsic: Array,
@@ -56,7 +103,6 @@ class Weighting:
         """Compare bonus and extrinsic reward of one rollout, and warn if one has hidden the other for long.
 
         Args:
-            reward: The reward that has just computed the bonus.
             bonus: Unweighted, any shape.
             weights: The weight of each bonus, of the same shape or one that broadcasts to it.
             extrinsic: The unweighted extrinsic reward, of the bonus's shape.
@@ -69,7 +115,4 @@ class Weighting:
         if weight > 0 and self.extrinsic_weight > 0:
             undecayed = Balance.compare(np.float64(weight) * bonus, weighted_extrinsic, task=task)
             self.warnings.observe(balance, undecayed=undecayed, size=size)
-        eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")
-        if weight > 0 and eps is not None and duplicates is not None:
-            self.warnings.observe_duplicates(duplicates, eps=eps, size=size)
         return balance

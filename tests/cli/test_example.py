@@ -16,6 +16,13 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Without the figure, which takes most of the command's time."""
+    monkeypatch.setattr("revd.analysis.drawing.worked_example.example_figure", lambda reference, scored: None)
+    monkeypatch.setattr("revd.analysis.writing.image_files.save_example", lambda figure, directory: [])
+
+
 def run(*arguments, capsys):
     cli.main(["example", *arguments])
     return capsys.readouterr().out
@@ -39,12 +46,17 @@ def test_the_table_shows_that_spreading_wins_with_spread_only(capsys):
         assert Path(f"runs/example/example.{suffix}").read_bytes().startswith(start)
 
 
-def test_flags_reach_the_example(capsys):
+def test_flags_reach_the_figure(capsys):
+    run(capsys=capsys)
+    run("--radius", "0.01", "--output", "here", capsys=capsys)
+    assert Path("here/example.png").read_bytes() != Path("runs/example/example.png").read_bytes()
+
+
+def test_flags_reach_the_table(capsys, undrawn):
     plain = run(capsys=capsys)
-    text = run("--radius", "0.01", "--output", "here", capsys=capsys)
+    text = run("--radius", "0.01", capsys=capsys)
     assert "Paid more with L: lingering. Paid more without L: lingering." in text
     assert row(text, "spreading") == row(plain, "spreading")
-    assert Path("here/example.png").read_bytes() != Path("runs/example/example.png").read_bytes()
     assert row(run("--seed", "1", capsys=capsys), "spreading") != row(plain, "spreading")
 
 
@@ -63,7 +75,7 @@ def test_wrong_use_is_one_line(arguments, message, capsys):
     assert not Path("runs").exists()
 
 
-def test_the_docs_show_what_the_command_prints(capsys):
+def test_the_docs_show_what_the_command_prints(capsys, undrawn):
     text = run(capsys=capsys)
     for name in ("spreading", "lingering"):
         assert f"| {name} | {' | '.join(f'{number:.2f}' for number in row(text, name))} |" in DOCS

@@ -57,7 +57,7 @@ def test_report_end_to_end(capsys, monkeypatch):
     write_runs()
     cli.main(["report", "runs", "--output", "new/here.md"])
     assert capsys.readouterr().out == "new/here.md: 2 runs, 1 figure in new/here-figures\n"
-    assert Path("new/here.md").read_text().startswith("# Report")
+    assert Path("new/here.md").read_text().startswith("<!-- written by hand: introduction -->\n# Report")
     assert Path("new/here.md").read_text().count("](here-figures/gymnasium-algorithms.png)") == 1
     drawn = Path("new/here-figures/gymnasium-algorithms.png").read_text().split("\n")
     assert {"PPO", "MountainCar-v0", "environment steps"} <= set(drawn)
@@ -109,7 +109,7 @@ def test_a_report_is_not_written_into_a_fifo(capsys):
     assert capsys.readouterr().err == "revd: output 'page.md' is no file\n"
 
 
-def test_runs_that_cannot_be_read_are_told(capsys, monkeypatch):
+def test_runs_that_cannot_be_read_are_reported(capsys, monkeypatch):
     monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
     write_runs()
     Path("runs/a2/config.json").write_text("oops")
@@ -117,7 +117,7 @@ def test_runs_that_cannot_be_read_are_told(capsys, monkeypatch):
     assert "left out: 'runs/a2' is not a run directory" in capsys.readouterr().out
 
 
-def test_damaged_runs_are_told(capsys, monkeypatch):
+def test_damaged_runs_are_reported(capsys, monkeypatch):
     monkeypatch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
     write_runs()
     with Path("runs/a2/episodes.csv").open("a") as file:
@@ -128,20 +128,20 @@ def test_damaged_runs_are_told(capsys, monkeypatch):
     page = Path("report.md").read_text()
     assert "2 runs, 2 of them finished, 1 damaged: 1 task, 1 method." in page
     assert f"| MountainCar-v0 | PPO | 2 | finished | {wrong} | runs/a2 |" in page
-    assert "| PPO | 1 | 1.00 | — | — |" in page, "the number of the other one alone"
+    assert "| PPO | 1 | 1.00 | — | 0 of 1 | more than 1,000 |" in page, "the number of the other one alone"
     cli.main(["figure", "runs"])
     said = capsys.readouterr().out
     assert f"note: gymnasium-algorithms: PPO on MountainCar-v0, seed 2, is damaged and left out: {wrong}\n" in said
 
 
-def test_where_all_are_damaged_it_is_told(capsys):
+def test_a_figure_of_damaged_runs_only_is_an_error(capsys):
     path = write_run(Path("runs/a"), returns=[1] * 20)
     (path / "episodes.csv").unlink()
     assert exit_code(["figure", "runs"]) == 2
     assert capsys.readouterr().err.endswith("; 'runs/a' is damaged: episodes.csv is missing\n")
 
 
-def test_missing_packages_are_told(monkeypatch, capsys):
+def test_missing_packages_are_reported(monkeypatch, capsys):
     monkeypatch.setattr("revd.cli.figure.find_spec", lambda name: None)
     assert exit_code(["figure", "runs"]) == 2
     assert capsys.readouterr().err == "revd: figures and reports need matplotlib: pip install 'revd[plots]'\n"

@@ -70,7 +70,14 @@ def test_help_names_every_algorithm_and_default(capsys):
     exit_code(["train", "--help"])
     text = capsys.readouterr().out
     assert all(algo in text for algo in ALGORITHMS)
-    for words in ("(default: revd)", "runs/TASK/ALGO-REWARD-seedSEED", "KEY=VALUE"):
+    for words in (
+        "--weight FLOAT|{auto}",
+        "(default: auto)",
+        "--strength FLOAT",
+        "(default: revd)",
+        "runs/TASK/ALGO-REWARD-seedSEED",
+        "KEY=VALUE",
+    ):
         assert words in text
 
 
@@ -138,12 +145,15 @@ def test_wrong_use_is_one_line_and_exit_code_two(arguments, message, capsys):
             ["--task", "revd_test_nowhere:X-v0"],
             "cannot be imported: ModuleNotFoundError: No module named",
         ),
+        (["--weight", "0.5", "--strength", "0.2"], "revd: strength 0.2 belongs to weight auto, but weight is 0.5"),
+        (["--weight", "-1"], "revd: weight must be a finite number of at least 0, got -1.0"),
+        (["--strength", "0.5", "--reward", "none"], "revd: strength is 0.5, but reward 'none' pays no bonus"),
         (["--weight", "0.5", "--reward", "none"], "revd: weight is 0.5, but reward 'none' pays no bonus"),
         (["--batch-norm", "train"], "revd: batch_norm is 'train', but network 'sb3' has none"),
         (["--task", "Undrawn-v0", "--video"], "revd: task 'Undrawn-v0' cannot be drawn"),
     ],
 )
-def test_wrong_names_and_flags_are_told_before_anything_else(arguments, message, capsys, monkeypatch):
+def test_wrong_names_and_flags_are_reported_first(arguments, message, capsys, monkeypatch):
     monkeypatch.setitem(gymnasium.registry, "Undrawn-v0", EnvSpec("Undrawn-v0", entry_point=CountingEnv))
     assert exit_code(["train", "--task", "CartPole-v1", *arguments]) == 2
     captured = capsys.readouterr()
@@ -154,8 +164,8 @@ def test_wrong_names_and_flags_are_told_before_anything_else(arguments, message,
 
 
 def test_what_means_nothing_without_a_bonus_may_be_given_as_it_is(trained):
-    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "0.1", "--batch-norm", "off"]])
-    assert (trained[0].reward, trained[0].weight) == ("none", 0.1)
+    cli.main([*["train", "--task", "CartPole-v1", "--reward", "none", "--weight", "auto", "--batch-norm", "off"]])
+    assert (trained[0].reward, trained[0].weight) == ("none", "auto")
 
 
 @pytest.mark.parametrize("command", ["train", "pretrain"])
@@ -210,6 +220,22 @@ def test_the_same_command_finds_a_finished_run(capsys):
     assert Path("here/episodes.csv").read_text() == before
 
 
+def test_an_old_run_is_resumed_with_the_weight_that_was_its_default(capsys):
+    cli.main(["train", *SHORT, "--weight", "0.1", "--output", "here"])
+    values = json.loads(Path("here/config.json").read_text())
+    del values["strength"]
+    Path("here/config.json").write_text(json.dumps(values))
+    longer = ["train", *SHORT, "--steps", "192", "--output", "here"]
+    for given in ("auto", "0.5"):
+        assert exit_code([*longer, "--weight", given]) == 2
+        assert "weight is 0.1 there and" in capsys.readouterr().err
+    assert exit_code([*longer, "--strength", "0.5"]) == 2
+    assert "strength 0.5 belongs to weight auto" in capsys.readouterr().err
+    cli.main(longer)
+    assert json.loads(Path("here/config.json").read_text())["weight"] == 0.1
+    assert RunDirectory(Path("here")).read_status().steps == 192
+
+
 def test_a_finished_run_of_something_else_is_not_taken_for_this_one(capsys):
     cli.main(["train", *SHORT, "--output", "here"])
     assert exit_code(["train", *SHORT, "--seed", "7", "--output", "here"]) == 2
@@ -249,6 +275,38 @@ def test_a_preset_gives_the_defaults_and_flags_go_over_it(trained):
     assert (config.reward_params["embedding_size"], config.sparse) == (64, 0.9)
 
 
+@pytest.mark.parametrize(
+    ("flags", "weight", "strength"),
+    [
+        ("", "auto", 0.1),
+        ("--weight auto --strength 0.3", "auto", 0.3),
+        ("--strength 0", "auto", 0.0),
+        ("--weight 0.3", 0.3, 0.1),
+        ("--preset paper", 0.1, 0.1),
+        ("--preset paper --reward re3", 0.05, 0.1),
+        ("--preset paper --weight 0.7", 0.7, 0.1),
+        ("--preset paper --weight auto --strength 0.3", "auto", 0.3),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "pretrain"])
+def test_the_weight_is_automatic_or_a_number(command, flags, weight, strength, trained):
+    cli.main(shlex.split(f"{command} --task bullet/hopper {flags}"))
+    (config,) = trained
+    assert (config.weight, config.strength) == (weight, strength)
+    assert TrainConfig.from_json(config.to_json()) == config
+
+
+def test_a_weight_that_is_neither(capsys):
+    assert exit_code(["train", "--task", "CartPole-v1", "--weight", "aut"]) == 2
+    captured = capsys.readouterr()
+    assert "--weight FLOAT|{auto}" in captured.out + captured.err
+
+
+def test_the_papers_weight_has_no_strength(capsys):
+    assert exit_code(shlex.split("train --preset paper --task bullet/hopper --strength 0.3")) == 2
+    assert "strength 0.3 belongs to weight auto, but weight is 0.1" in capsys.readouterr().err
+
+
 def test_a_preset_that_does_not_fit_is_one_line(capsys):
     assert exit_code(["train", "--preset", "paper", "--task", "CartPole-v1"]) == 2
     assert capsys.readouterr().err.startswith("revd: preset 'paper' covers the tasks")
@@ -280,7 +338,7 @@ def test_termination_is_an_interrupt(monkeypatch, capsys):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
 
-    # If nobody listens, this process need not die of it.
+    # A SIGTERM without a handler would end this process.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     monkeypatch.setattr("revd.runs.train.train_in", terminate)
     try:
@@ -298,7 +356,7 @@ def test_warnings_are_lines_of_ours(monkeypatch, capsys):
             warnings.warn("too old", DeprecationWarning, stacklevel=1)
 
     before = warnings.formatwarning
-    # Undoes what pytest does to catch them.
+    # Pytest has changed this to catch warnings.
     monkeypatch.setattr(
         "warnings._showwarnmsg_impl", lambda said: print(warnings._formatwarnmsg(said), file=sys.stderr)
     )
@@ -319,15 +377,8 @@ def test_other_errors_keep_their_traceback(monkeypatch):
         cli.main(["train", *SHORT])
 
 
-def test_rewards_are_listed_with_their_defaults(capsys):
-    cli.main(["rewards"])
-    text = capsys.readouterr().out
-    for words in ("revd", "re3", "ride", "k=3", "alpha=0.5", "log=true"):
-        assert words in text
-
-
 def fake_train_all(*, failing=()):
-    """Runs that end at once: PPO never gets there, PPO+REVD does."""
+    """Runs that end at once: PPO never reaches the threshold, PPO+REVD does."""
 
     def train_all(configs, *, jobs, watch):
         runs = []

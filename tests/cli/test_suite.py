@@ -15,8 +15,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def fake_train_all(seen, *, failing=()):
-    def train_all(configs, *, jobs, watch, retries, backend):
-        seen.append((configs, jobs, retries, backend))
+    def train_all(configs, *, jobs, watch, retries, launcher):
+        seen.append((configs, jobs, retries, launcher))
         states = [("failed", "ValueError: no") if config.seed in failing else ("finished", None) for config in configs]
         runs = [
             RunProgress(config=config, status=Status(state=state, error=error))
@@ -69,7 +69,7 @@ def test_flags_reach_the_launcher(monkeypatch, capsys):
 
 
 class FakeCluster:
-    """Stands for a Ray cluster; what it was asked for is in `options`."""
+    """In place of a Ray cluster; `options` holds its arguments."""
 
     def __init__(self, **options):
         self.options = options
@@ -88,18 +88,18 @@ def test_a_suite_on_a_ray_cluster(monkeypatch, capsys):
     pytest.importorskip("ray", reason="Ray has no release for this version of Python")
     seen = []
     monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(seen))
-    monkeypatch.setattr("revd.suites.backends.ray.RayBackend", FakeCluster)
+    monkeypatch.setattr("revd.suites.launchers.ray.RayLauncher", FakeCluster)
     flags = ["--launcher", "ray", "--address", "head:6379", "--cpus-per-run", "2", "--gpus-per-run", "0.25", "--fetch"]
     cli.main(["suite", "smoke", "--seeds", "0", *flags])
-    ((configs, jobs, _, backend),) = seen
+    ((configs, jobs, _, launcher),) = seen
     assert jobs == len(configs) == 12, "all at once: the cluster knows how many it has room for"
-    assert backend.options == {"address": "head:6379", "cpus_per_run": 2.0, "gpus_per_run": 0.25, "fetch": True}
+    assert launcher.options == {"address": "head:6379", "cpus_per_run": 2.0, "gpus_per_run": 0.25, "fetch": True}
     assert {config.emulator_threads for config in configs} == {2}, "as many as CPUs are reserved for a run"
     assert capsys.readouterr().out.startswith("12 runs on a Ray cluster of 2 nodes, 8 CPUs, 1 GPUs\n")
 
 
 def test_ray_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.backends.config.find_spec", lambda name: None)
+    monkeypatch.setattr("revd.suites.launchers.config.find_spec", lambda name: None)
     with pytest.raises(SystemExit) as error:
         cli.main(["suite", "smoke", "--launcher", "ray"])
     assert error.value.code == 2

@@ -12,8 +12,8 @@ from revd.envs.minigrid import CODES as GYMNASIUM_CODES
 from revd.envs.minigrid import OneHotImage
 from revd.envs.tasks import TASKS
 
-MINIGRID = sorted(task.gymnasium_id for task in TASKS.values() if task.suite == "minigrid")
-CLASSIC = sorted(task.gymnasium_id for task in TASKS.values() if task.suite == "classic")
+MINIGRID = sorted(task.gymnasium_id for task in TASKS.values() if task.family == "minigrid")
+CLASSIC = sorted(task.gymnasium_id for task in TASKS.values() if task.family == "classic")
 
 
 def pool_of(task_id, n_envs=1, seed=0):

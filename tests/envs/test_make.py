@@ -106,6 +106,6 @@ def test_the_module_of_a_named_task(monkeypatch):
         raise ImportError("a library is missing")
 
     monkeypatch.setattr("revd.envs.make.import_module", fail)
-    task = next(task for task in TASKS.values() if task.suite == "minigrid")
+    task = next(task for task in TASKS.values() if task.family == "minigrid")
     with pytest.raises(ValueError, match=f"of task '{task.name}' cannot be imported: ImportError: a library"):
         make_env(task)

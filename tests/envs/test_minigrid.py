@@ -11,7 +11,7 @@ from revd.envs.minigrid import CODES, OneHotImage
 from revd.envs.tasks import TASKS
 from revd.spaces import features
 
-LEVELS = [task for task in TASKS.values() if task.suite == "minigrid"]
+LEVELS = [task for task in TASKS.values() if task.family == "minigrid"]
 
 
 def decode(codes):

@@ -19,13 +19,13 @@ PAPER = {
 }
 
 
-def names(suite):
-    return {task.name.removeprefix(f"{suite}/") for task in TASKS.values() if task.suite == suite}
+def names(family):
+    return {task.name.removeprefix(f"{family}/") for task in TASKS.values() if task.family == family}
 
 
-@pytest.mark.parametrize("suite", PAPER)
-def test_the_tasks_of_the_paper(suite):
-    assert names(suite) == PAPER[suite]
+@pytest.mark.parametrize("family", PAPER)
+def test_the_tasks_of_the_paper(family):
+    assert names(family) == PAPER[family]
 
 
 def test_the_other_suites():
@@ -37,16 +37,16 @@ def test_the_other_suites():
 @pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
 def test_every_task_is_described_and_found(task):
     assert find_task(task.name) is task
-    assert re.fullmatch(rf"{task.suite}/[a-z0-9-]+", task.name)
+    assert re.fullmatch(rf"{task.family}/[a-z0-9-]+", task.name)
     assert task.description.endswith(".")
     assert "\n" not in task.description
-    assert task.extra == (None if task.suite == "classic" else task.suite)
+    assert task.extra == (None if task.family == "classic" else task.family)
 
 
-@pytest.mark.parametrize("suite", ["atari", pytest.param("bullet", marks=needs_pybullet), "classic", "minigrid"])
-def test_gymnasium_knows_the_ids_in_their_latest_version(suite):
+@pytest.mark.parametrize("family", ["atari", pytest.param("bullet", marks=needs_pybullet), "classic", "minigrid"])
+def test_gymnasium_knows_the_ids_in_their_latest_version(family):
     for task in TASKS.values():
-        if task.suite == suite:
+        if task.family == family:
             assert installed(task)
             register(task)  # an outdated id would warn, and warnings are errors here
             assert gymnasium.spec(task.gymnasium_id).id == task.gymnasium_id
@@ -54,7 +54,7 @@ def test_gymnasium_knows_the_ids_in_their_latest_version(suite):
 
 def test_any_other_string_is_a_gymnasium_id():
     task = find_task("ALE/Pong-v5")
-    assert (task.gymnasium_id, task.suite, task.extra) == ("ALE/Pong-v5", "gymnasium", None)
+    assert (task.gymnasium_id, task.family, task.extra) == ("ALE/Pong-v5", "gymnasium", None)
     assert installed(task)
     with make_env("Acrobot-v1") as env:
         assert env.spec.id == "Acrobot-v1"

@@ -109,7 +109,7 @@ def test_loaded_parameters_are_captured_again() -> None:
     captures = recorder.log.count("capture")
     model.set_parameters(build(FastPPO, noise(), seed=8, batch_size=12, n_epochs=2).learn(48).get_parameters())
     model.learn(48)
-    # The parameters stay where they are, so acting goes on; the optimiser's moments do not.
+    # The parameters keep their addresses, so acting needs no new capture; the optimiser's moments do not.
     assert recorder.log.count("capture") == captures + 1
     model.ent_coef, model.learning_rate = 0.1, 1e-4
     model.learn(48)

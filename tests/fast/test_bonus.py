@@ -26,12 +26,15 @@ class Collected(IntrinsicRewardCallback):
 @pytest.mark.parametrize(("theirs", "ours"), [(PPO, FastPPO), (A2C, FastA2C)])
 @pytest.mark.parametrize(("space", "actions"), [(VECTOR, CONTINUOUS), (FRAMES, DISCRETE)], ids=["mlp", "cnn"])
 @pytest.mark.parametrize("method", ["revd", "re3", "ride"])
-def test_the_bonus_enters_as_it_enters_sb3s(theirs: Any, ours: Any, space: Any, actions: Any, method: str) -> None:
+@pytest.mark.parametrize("weight", [0.5, "auto"])
+def test_the_bonus_enters_as_it_enters_sb3s(
+    theirs: Any, ours: Any, space: Any, actions: Any, method: str, weight: Any
+) -> None:
     kept, latest = [], []
     for kind in (theirs, ours):
         model = build(kind, noise(space, actions), **({"batch_size": 48} if theirs is PPO else {}))
         model.train = lambda: None
-        callback = Collected(method, weight=0.5, extrinsic_weight=0.25)
+        callback = Collected(method, weight=weight, extrinsic_weight=0.25)
         model.learn(2 * 48, callback=callback)
         kept.append(callback.kept)
         latest.append({name: value for name, value in callback.latest.items() if name != "time_fraction"})

@@ -1,9 +1,9 @@
-"""Kills trainings and suites at random moments, says the same command again each time, and counts what came of it.
+"""Kills trainings and suites at random moments, repeats the command each time, and counts the results.
 
-`make faults` runs all of it, `test_campaign.py` a short form. The victims do not know: no hook of theirs is used. A
-kill counts as one while a checkpoint was being written if the dead process left its unfinished file. Of a training's
-processes the first is the command itself; the others are the same command in a process that was forked from one which
-has loaded torch already, for loading it takes longer than all that is tested here.
+`make faults` runs all of it, `test_campaign.py` a short form. No hook in the killed processes is used. A
+kill counts as "while a checkpoint was being written" if the process left an unfinished file. The first process of a
+training is the command itself. The others are the same command in a process forked from one that has loaded torch,
+because loading it takes longer than everything that is tested here.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Counts:
 
 
 class Lane:
-    """One command that is killed and said again, in a directory of its own."""
+    """One command that is killed and repeated, in its own directory."""
 
     def __init__(self, root: Path, counts: Counts, draw: random.Random) -> None:
         self.root = root
@@ -102,7 +102,7 @@ class TrainLane(Lane):
     """`revd train` with a policy so large that writing it takes a while."""
 
     def run(self, kills: int, *, aimed: int, width: int) -> None:
-        """Kill so often; the last so many only once a checkpoint is being written."""
+        """Kill `kills` times, the last `aimed` times while a checkpoint is being written."""
         words = [*TRAIN.format(width=width).split(), "--output", "run"]
         run = self.root / "run"
         kept = []
@@ -125,7 +125,7 @@ class TrainLane(Lane):
         examine(run, TRAIN_ROLLOUT, self.counts.findings)
         resumed = [session["steps"] for session in json.loads((run / "run.json").read_text())["resumed"]]
         if resumed != kept:
-            self.counts.findings.lost.append(f"{run}: {kept} were there, {resumed} were gone on from")
+            self.counts.findings.lost.append(f"{run}: {kept} were there, {resumed} were resumed from")
 
     def _start_or_fork(self, words: list[str], *, fork: bool) -> Process:
         return Forked(words, self.root) if fork else start(words, self.root)
@@ -138,7 +138,7 @@ class TrainLane(Lane):
         time.sleep(self.draw.uniform(0, 0.005))
 
     def _await_first_step(self, run: Path, process: Process) -> int:
-        """Wait for a row that this session has logged; gives the checkpoint that it went on from."""
+        """Wait for a row that this session has logged; return the checkpoint that it resumed from."""
         self.await_that(lambda: _is_running(run, process.pid), process)
         began = _named(run)
         self.await_that(lambda: _has_logged(run, began), process)
@@ -179,13 +179,13 @@ class SuiteLane(Lane):
             done += 1
             self.counts.suite_kills += 1
             self.note(run, before)
-        # A launcher that lives may have given up a run that was killed too often; said again, it does not.
+        # A launcher may have stopped retrying a run that was killed too often: the same command resumes it.
         if process.poll() is not None or process.wait(timeout=PATIENCE) != 0:
             self.await_success(start(words, self.root))
         self._examine(seeds)
 
     def _await_worker(self, process: subprocess.Popen[bytes]) -> tuple[Path, int, int] | None:
-        """The run at work, its process and the step it began at; None if the launcher ended first."""
+        """The run in training, its process and the step it began at; None if the launcher ended first."""
         found: list[tuple[Path, int, int]] = []
 
         def look() -> bool:
@@ -260,7 +260,7 @@ def _is_running(run: Path, pid: int) -> bool:
 
 
 def _has_logged(run: Path, began: int) -> bool:
-    """Whether the session that began after so many steps has logged some; the rows before may be another's."""
+    """Whether the session that began after these steps has logged; rows before may be of another session."""
     with suppress(OSError, ValueError):
         status = run / "status.json"
         is_new = status.stat().st_mtime_ns > (run / "run.json").stat().st_mtime_ns

@@ -16,7 +16,7 @@ from revd.storage.tensor_file import read_tensors
 
 @dataclass
 class Findings:
-    """What is wrong with runs, each as a line of text; and how often they went on."""
+    """What is wrong with runs, each as a line of text; and how often they were resumed."""
 
     runs: int = 0
     resumes: int = 0
@@ -31,7 +31,7 @@ class Findings:
 
 
 def examine(path: Path, rollout: int, findings: Findings) -> None:
-    """Look at a finished run, whose rollouts have so many steps, and add what is found."""
+    """Check a finished run, given the steps of its rollouts, and add the findings."""
     directory = RunDirectory(path)
     config = directory.read_config()
     assert config is not None
@@ -39,7 +39,7 @@ def examine(path: Path, rollout: int, findings: Findings) -> None:
     findings.runs += 1
     findings.resumes += len(resumed)
     if any(later < earlier for earlier, later in pairwise(resumed)):
-        findings.lost.append(f"{path}: went on from {resumed}")
+        findings.lost.append(f"{path}: resumed from {resumed}")
     _examine_progress(path, config, rollout, findings)
     _examine_episodes(path, config, {0, *resumed}, findings)
     findings.leftovers += [str(entry) for entry in temporary_files(path)]

@@ -4,7 +4,7 @@ from tests.faults.campaign import campaign
 from tests.faults.records import Findings, _compare
 
 
-def test_killed_commands_go_on_and_lose_nothing(tmp_path):
+def test_killed_commands_resume_and_lose_nothing(tmp_path):
     counts = campaign(tmp_path / "faults", train_kills=4, aimed=3, suite_kills=1, width=256)
     assert (counts.train_kills, counts.suite_kills) == (4, 1)
     assert counts.findings.runs == 2

@@ -34,6 +34,13 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
     "c": st.floats(0, 1e15),
     "s_max": st.floats(1e-15, 1e15),
     "momentum": st.floats(0, 1, exclude_max=True),
+    "update_fraction": st.floats(1e-15, 1),
+    "scale_by_returns": st.booleans(),
+    "discount": st.floats(0, 1, exclude_max=True),
+    "eta": st.floats(1e-15, 1e15),
+    "forward_weight": st.floats(0, 1),
+    "n_models": st.integers(2, 4),
+    "model_share": st.floats(1e-15, 1),
 }
 #: What an error about a rollout or a training may name.
 NAMES = (*FIELDS, "n_steps", "n_envs", "embedding", "bonus", "loss")

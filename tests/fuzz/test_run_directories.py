@@ -1,4 +1,4 @@
-"""Run directories that a stranger wrote, or a disk damaged: every file of JSON with anything in it."""
+"""Untrusted and damaged run directories: every JSON file with arbitrary content."""
 
 import io
 import json
@@ -12,7 +12,8 @@ import pytest
 from hypothesis import strategies as st
 
 from revd import cli
-from revd.analysis.reading.runs import find_runs, load_run
+from revd.analysis.reading.runs import load_run
+from revd.analysis.reading.sources import find_runs
 from revd.runs.config import TrainConfig
 from revd.runs.directory import RunDirectory
 from revd.runs.lease import lease
@@ -68,7 +69,7 @@ def spoilt(data: Any, text: str) -> str:
 
 
 def only(*kinds: type[Exception]) -> Any:
-    """Lets these errors pass, if they say something on the way."""
+    """Accepts these errors if they have a message."""
 
     class Documented:
         def __enter__(self) -> None: ...

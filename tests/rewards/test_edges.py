@@ -76,13 +76,13 @@ def test_episodes_of_nothing_but_duplicates(mode: str, settings: str, done_rate:
 
 @pytest.mark.parametrize("name", ["revd", "re3"])
 def test_duplicates_are_at_distance_zero_and_paid_accordingly(name: str) -> None:
-    reward = make(name)
+    reward = make(name, merge_duplicates=False)
     first, second = (still(rollout, value) for rollout, value in zip(make_rollouts(0, 2), (0.5, 2.0), strict=True))
     assert not pay(reward, [first, second]).any(), "L = 0 for REVD, log(0 + 1) for RE3"
 
 
 def test_without_the_spread_only_eps_bounds_the_bonus_of_duplicates() -> None:
-    reward = make("revd", scale_by_spread=False)
+    reward = make("revd", scale_by_spread=False, merge_duplicates=False)
     first, second = (still(rollout, value) for rollout, value in zip(make_rollouts(0, 2), (0.5, 2.0), strict=True))
     reward.compute(first)
     observations = [rollout.observations[0, :1] for rollout in (first, second)]  # type: ignore[index]
@@ -95,12 +95,42 @@ def test_without_the_spread_only_eps_bounds_the_bonus_of_duplicates() -> None:
 def test_episodes_shorter_than_k(mode: str, settings: str, n_steps: int) -> None:
     reward = make(mode, **SETTINGS[settings])
     rollouts = make_rollouts(0, 6, Shape(n_steps=n_steps, done_rate=0.7))
-    k, needs_more = 3, mode in ("revd", "re3")
+    k, needs_more = 3, mode in ("revd", "re3", "rise")
     if needs_more and n_steps < k + 1:
         with pytest.raises(ValueError, match=rf"k = 3 neighbours .* n_steps = {n_steps}: .* boundary='episode'"):
             reward.compute(rollouts[0])
     else:
         pay(reward, rollouts)
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+@pytest.mark.parametrize("boundary", ["rollout", "episode"])
+def test_one_state_alone_is_paid_nothing_and_counted(name: str, boundary: str) -> None:
+    """A rollout of A2C may hold one state only. Leaving it is paid, since it is all there was before."""
+    reward = make(name, boundary=boundary)
+    moving, *others = make_rollouts(9, 3, Shape(n_steps=5, done_rate=0.0))
+    pay(reward, [moving])
+    reward.end_episodes()
+    assert not pay(reward, [still(others[0])]).any()
+    assert reward.metrics()["unpaid"] == 1
+    reward.end_episodes()
+    assert pay(reward, [others[1]]).all()
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+def test_a_world_of_fewer_states_than_k_is_paid(name: str) -> None:
+    """The farthest state stands for the k-th neighbour."""
+    space = spaces.Discrete(2)
+    reward = make_reward(name, space, DISCRETE, n_envs=1, k=5, embedding_size=4)
+    for flips in (1, 2):
+        states = np.arange(8)[:, None] // flips % 2
+        rollout = changed(make_rollout(0, Shape(8, 1)), observations=states, next_observations=states)
+        bonus = reward.compute(rollout)
+    assert reward.metrics()["unpaid"] == 0
+    # Both have been in the previous rollout too, so that the farthest of them is the other.
+    distance = (reward.encoder(torch.tensor([0])) - reward.encoder(torch.tensor([1]))).norm()  # type: ignore[operator]
+    paid = distance.tanh() * (distance / (distance + 1e-4)).sqrt() if name == "revd" else distance.log1p()
+    torch.testing.assert_close(bonus, (paid / 2).expand(8, 1), rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("name", ["revd", "re3"])
@@ -117,7 +147,7 @@ def test_tiny_and_huge_magnitudes(mode: str, settings: str, scale: float) -> Non
     pay(make(mode, **SETTINGS[settings]), make_rollouts(0, 5, Shape(scale=scale, duplicate_rate=0.2, n_steps=10)))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "warmup" not in MODES[mode]])
 @pytest.mark.parametrize("scale", [1e16, 3e37])
 def test_magnitudes_beyond_distances_are_an_error(mode: str, scale: float) -> None:
     with pytest.raises(ValueError, match=r"embedding at step \d of environment \d is too large .* normalise"):
@@ -162,7 +192,7 @@ def test_thousands_of_environments(mode: str) -> None:
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("boundary", ["rollout", "episode"])
 def test_alpha_near_its_ends(alpha: float, k: int, boundary: str) -> None:
-    reward = make("revd", alpha=alpha, k=k, boundary=boundary, scale_by_spread=False)
+    reward = make("revd", alpha=alpha, k=k, boundary=boundary, scale_by_spread=False, merge_duplicates=False)
     bonus = pay(reward, make_rollouts(0, 4, Shape(duplicate_rate=0.3, done_rate=0.05, n_steps=10)))
     assert bonus.any()
     if alpha > 0.9:

@@ -22,7 +22,7 @@ def assert_equals_naive(reward: RE3, rollouts: list[Rollout], *, end_after: int 
     segments = naive.NaiveSegments(
         reward.n_envs, SIZE, k=config.k, boundary=config.boundary, memory_size=config.memory_size
     )
-    expected = naive.NaiveRE3(segments, k=config.k, log=config.log)
+    expected = naive.NaiveRE3(segments, k=config.k, log=config.log, merge=config.merge_duplicates)
     bonuses = []
     for i, rollout in enumerate(rollouts):
         bonus = expected.compute(embedded(reward, rollout))
@@ -41,6 +41,7 @@ def assert_equals_naive(reward: RE3, rollouts: list[Rollout], *, end_after: int 
     boundary=st.sampled_from(["rollout", "episode"]),
     ragged=st.booleans(),
     log=st.booleans(),
+    merge_duplicates=st.booleans(),
     spare=st.sampled_from([1, 4, 10_000]),
     seed=st.integers(0, 10_000),
 )
@@ -53,15 +54,17 @@ def test_equals_naive_loops(
     assert_equals_naive(reward, make_rollouts(seed, 3, shape), end_after=end_after)
 
 
+@pytest.mark.parametrize("merge", [True, False])
 @pytest.mark.parametrize("log", [True, False])
-def test_a_hand_computed_example(log: bool) -> None:
-    reward = make(1, k=2, log=log, embedding_size=3)
+def test_a_hand_computed_example(log: bool, merge: bool) -> None:
+    reward = make(1, k=2, log=log, embedding_size=3, merge_duplicates=merge)
     reward.embed = lambda rollout, observations: observations  # type: ignore[method-assign]
     states = np.zeros((4, 1, 3), np.float32)
     states[:, 0, 0] = [0, 0, 3, 7]
     bonus = reward.compute(changed(make_rollout(0, Shape(4, 1)), observations=states, next_observations=states))
-    distances = np.array([3, 3, 3, 7])
-    np.testing.assert_allclose(bonus[:, 0], np.log(distances + 1) if log else distances, rtol=1e-6)
+    # The two states at 0 are each other's neighbours, or one neighbour for the others, and share its pay.
+    distances, copies = (np.array([7, 7, 4, 7]), [2, 2, 1, 1]) if merge else (np.array([3, 3, 3, 7]), [1, 1, 1, 1])
+    np.testing.assert_allclose(bonus[:, 0], (np.log(distances + 1) if log else distances) / np.sqrt(copies), rtol=1e-6)
 
 
 def test_the_first_rollout_is_paid() -> None:

@@ -30,7 +30,12 @@ def make_naive(reward: REVD) -> naive.NaiveREVD:
         reward.n_envs, SIZE, k=config.k, boundary=config.boundary, memory_size=config.memory_size
     )
     return naive.NaiveREVD(
-        segments, k=config.k, alpha=config.alpha, eps=config.eps, scale_by_spread=config.scale_by_spread
+        segments,
+        k=config.k,
+        alpha=config.alpha,
+        eps=config.eps,
+        scale_by_spread=config.scale_by_spread,
+        merge=config.merge_duplicates,
     )
 
 
@@ -54,6 +59,7 @@ def assert_equals_naive(reward: REVD, rollouts: list[Rollout], *, end_after: int
     boundary=st.sampled_from(["rollout", "episode"]),
     ragged=st.booleans(),
     scale_by_spread=st.booleans(),
+    merge_duplicates=st.booleans(),
     alpha=st.sampled_from([0.1, 0.5, 0.8]),
     eps=st.sampled_from([1e-4, 0.1]),
     spare=st.sampled_from([1, 4, 10_000]),
@@ -204,7 +210,7 @@ def test_a_spreading_trajectory_scores_higher_than_a_lingering_one() -> None:
 
 @pytest.mark.parametrize("duplicate_rate", [0.0, 0.4])
 def test_metrics_of_rollout_segments(duplicate_rate: float) -> None:
-    reward = make(2, k=2, alpha=0.3)
+    reward = make(2, k=2, alpha=0.3, merge_duplicates=False)
     first, second = make_rollouts(5, 2, Shape(n_steps=15, duplicate_rate=duplicate_rate))
     before, now = embedded(reward, first).phi, embedded(reward, second).phi
     reward.compute(first)
@@ -234,6 +240,82 @@ def test_metrics_of_rollout_segments(duplicate_rate: float) -> None:
     else:
         assert metrics["duplicates"] > 0
         assert np.isfinite(divergence)
+
+
+def test_metrics_of_merged_states() -> None:
+    """The spread and the divergence are those of the distinct states, all else is a mean over the steps."""
+    reward = make(2, k=2, alpha=0.3)
+    first, second = make_rollouts(5, 2, Shape(n_steps=15, duplicate_rate=0.4))
+    before, now = embedded(reward, first).phi, embedded(reward, second).phi
+    reward.compute(first)
+    bonus = reward.compute(second)
+    metrics = reward.metrics()
+    columns = [(naive.distinct(now[:, env]), naive.distinct(before[:, env])) for env in range(2)]
+    ratios = [
+        (naive.nu(2, now[t, env], columns[env][1]) / (naive.mu(2, t, now[:, env], merge=True) + 1e-4)) ** 0.7
+        for t in range(15)
+        for env in range(2)
+    ]
+    nearest = [[naive.mu(1, t, current) for t in range(len(current))] for current, _ in columns]
+    estimates = [naive.renyi_divergence(*column, k=2, alpha=0.3) for column in columns]
+    copies = [naive.copies(now[t, env], now[:, env]) for t in range(15) for env in range(2)]
+    assert 0 < metrics["duplicates"] == pytest.approx(np.mean(np.array(copies) > 1))
+    assert metrics["spread"] == pytest.approx(np.mean([np.tanh(np.mean(column)) for column in nearest]), rel=1e-4)
+    assert metrics["discrepancy"] == pytest.approx(np.mean(ratios), rel=1e-4)
+    assert metrics["divergence"] == pytest.approx(np.mean(estimates), rel=1e-3)
+    assert (metrics["unpaid"], metrics["bonus_mean"]) == (0, pytest.approx(float(bonus.mean())))
+
+
+def test_metrics_of_merged_states_leave_padding_out() -> None:
+    reward = make(2, k=2)
+    first, second = make_rollouts(5, 2, Shape(n_steps=15, duplicate_rate=0.4))
+    reward.compute(first)
+    reward.compute(changed(second, lengths=[15, 6]))
+    metrics = reward.metrics()
+    assert metrics["unpaid"] == 0
+    alone = [make(1, k=2) for _ in range(2)]
+    for env, (one, length) in enumerate(zip(alone, (15, 6), strict=True)):
+        for rollout, count in ((first, 15), (second, length)):
+            states = rollout.observations[:count, env : env + 1]  # type: ignore[index]
+            one.compute(changed(make_rollout(0, Shape(count, 1)), observations=states, next_observations=states))
+    expected = sum(one.metrics()["discrepancy"] * n for one, n in zip(alone, (15, 6), strict=True)) / 21
+    assert metrics["discrepancy"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("boundary", ["rollout", "episode"])
+def test_where_nothing_repeats_merging_changes_no_bit(boundary: str) -> None:
+    merged, paper = (make(3, boundary=boundary, merge_duplicates=merge) for merge in (True, False))
+    for rollout in make_rollouts(4, 4, Shape(n_envs=3, n_steps=20, done_rate=0.1)):
+        assert torch.equal(merged.compute(rollout), paper.compute(rollout))
+        assert merged.metrics() == paper.metrics()
+
+
+def test_a_hand_computed_example_of_merged_states() -> None:
+    """E = {0, 0, 1, 3, 0}, E~ = {10, 10, 12}: the copies at 0 share the pay of one state, and E~ has two."""
+    reward = make_plain(k=2, eps=0.5, alpha=0.75)
+    for values in ([10, 10, 12, 10, 10], [0, -0.0, 1, 3, 0]):
+        states = np.zeros((5, 1, 3), np.float32)
+        states[:, 0, 0] = values
+        bonus = reward.compute(changed(make_rollout(0, Shape(5, 1)), observations=states, next_observations=states))
+    spread = np.tanh((1 + 1 + 2) / 3)
+    at_0, at_1, at_3 = (spread * (nu / (mu + 0.5)) ** 0.25 for nu, mu in [(12, 3), (11, 2), (9, 3)])
+    np.testing.assert_allclose(bonus[:, 0], [at_0 / 3**0.5, at_0 / 3**0.5, at_1, at_3, at_0 / 3**0.5], rtol=1e-5)
+
+
+@pytest.mark.parametrize("duplicate_rate", [0.3, 1.0])
+def test_merged_episodes_resume_in_the_middle(duplicate_rate: float) -> None:
+    """Copies of states of earlier rollouts are found after loading, and mu_1 of the carried states is known."""
+    rollouts = make_rollouts(2, 6, Shape(n_steps=6, n_envs=2, done_rate=0.05, duplicate_rate=duplicate_rate))
+    rollouts = [rollouts[0], *rollouts[:3], rollouts[1], *rollouts[3:]]
+    reward = make(2, boundary="episode", memory_size=9)
+    expected = [torch.as_tensor(bonus) for bonus in assert_equals_naive(reward, rollouts)]
+    for stop in range(1, len(rollouts)):
+        before, after = (make(2, boundary="episode", memory_size=9) for _ in range(2))
+        for rollout in rollouts[:stop]:
+            before.compute(rollout)
+        after.load_state_dict(before.state_dict())
+        for rollout, bonus in zip(rollouts[stop:], expected[stop:], strict=True):
+            torch.testing.assert_close(after.compute(rollout).double(), bonus, rtol=1e-4, atol=1e-6)
 
 
 def test_metrics_of_episodes_count_what_could_not_be_paid() -> None:

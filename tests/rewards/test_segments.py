@@ -63,7 +63,7 @@ def test_previous_states_are_kept_only_where_they_are_needed(boundary: str) -> N
     assert memory.previous.shape == (1, 0, 1)
 
 
-def test_episodes_go_on_across_rollouts() -> None:
+def test_episodes_continue_across_rollouts() -> None:
     memory = EpisodeMemory(1, 1, k=2, keep_previous=True, capacity=100)
     memory.segments(*rollout_of([[0, 0, 0]]))
     embeddings, rollout = rollout_of([[0, 1, 0]])

@@ -1,5 +1,6 @@
 """What `with_intrinsic_reward` accepts, refuses and leaves alone, before any actor starts."""
 
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ import revd
 from revd import REVD
 from revd.rllib import IntrinsicRewardLearner, with_intrinsic_reward
 from revd.rllib.callback import NoteOrigin, check_learner
+from revd.rllib.options import Options
 from tests.support.rllib import BOX, DISCRETE
 
 
@@ -75,7 +77,7 @@ def test_a_config_can_be_written_as_rllib_writes_them() -> None:
     assert PPOConfig.from_dict(config.to_dict()).learner_class is IntrinsicRewardLearner
 
 
-def test_a_learner_of_ones_own_may_derive_from_ours() -> None:
+def test_a_custom_learner_may_derive_from_ours() -> None:
     config = with_intrinsic_reward(PPOConfig().learners(learner_class=OwnIntrinsicLearner))
     assert config.learner_class is OwnIntrinsicLearner
 
@@ -117,7 +119,10 @@ def test_other_configs_are_refused(config: Any, error: type[Exception], message:
         ({"reward": "rvd"}, "unknown reward 'rvd'; did you mean 'revd'"),
         ({"kk": 3}, "unknown parameter of REVD 'kk'; did you mean 'k'"),
         ({"k": 0}, "k must be an integer of at least 1, got 0"),
-        ({"weight": -1}, "weight must be a number of at least 0, got -1"),
+        ({"weight": -1}, "weight must be 'auto' or a number of at least 0, got -1"),
+        ({"weight": "automatic"}, "weight must be 'auto' or a number of at least 0, got 'automatic'"),
+        ({"strength": -0.1}, "strength must be a number of at least 0, got -0.1"),
+        ({"strength": 0.2, "weight": 0.1}, "strength = 0.2 belongs to weight='auto', but weight is 0.1"),
         ({"decay": 2}, r"decay must be inside \[0, 1\], got 2"),
         ({"decay_per": "batch"}, "decay_per must be 'rollout' or 'step', got 'batch'"),
         ({"extrinsic_weight": "no"}, "extrinsic_weight must be a number of at least 0, got 'no'"),
@@ -183,3 +188,51 @@ def test_without_ray_one_line_says_what_to_install() -> None:
 def test_without_ray_everything_else_works() -> None:
     result = without_ray("import revd, revd.sb3, revd.runs.train; revd.make_reward")
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("reward", ["revd+re3", ["revd", "re3"]])
+def test_options_of_a_mixture_are_checked_and_survive_a_pickle(reward: Any) -> None:
+    options = pickle.loads(pickle.dumps(Options(reward=reward, reward_params={"revd": {"k": 2}})))
+    assert options.reward_class == "MixedReward"
+    made = options.make_reward(BOX, DISCRETE, n_envs=2, seed=4)
+    assert made.config.members["revd"] == {**options.config.members["revd"], "seed": 4}
+    assert (made.config.members["revd"]["k"], made.config.members["re3"]["seed"]) == (2, 4)
+    with pytest.raises(ValueError, match="member 're3' of the mixture: unknown parameter of RE3 'logs'"):
+        Options(reward=reward, reward_params={"re3": {"logs": 1}})
+
+
+def test_options_find_rewards_where_make_reward_does() -> None:
+    assert Options(reward="revd.rewards.ride:RIDE").reward_class == "RIDE"
+    with pytest.raises(ValueError, match="unknown reward 'rvd'; did you mean 'revd'"):
+        Options(reward="rvd")
+
+
+def repickled(options: Options, *, without: tuple[str, ...] = ()) -> Options:
+    """The options from a pickle that lacks some fields, as those of earlier versions do."""
+    for name in without:
+        del options.__dict__[name]
+    loaded: Options = pickle.loads(pickle.dumps(options))
+    return loaded
+
+
+@pytest.mark.parametrize("name", ["revd", "re3"])
+def test_options_of_earlier_versions_mean_what_they_meant(name: str) -> None:
+    old = repickled(Options(reward=name, weight=0.1, reward_params={"k": 4}), without=("strength",))
+    weighting = old.make_weighting()
+    assert not weighting.is_automatic
+    assert weighting.schedule.weight == 0.1
+    assert (old.config.k, old.config.merge_duplicates) == (4, False)
+
+
+def test_options_of_earlier_versions_with_other_rewards_load() -> None:
+    assert repickled(Options(reward="ride", weight=0.1), without=("strength",)).reward_params == {}
+    instance = REVD(BOX, DISCRETE, 2, k=4)
+    vars(instance.config).pop("merge_duplicates")
+    old = repickled(Options(reward=instance, weight=0.1), without=("strength",))
+    assert (old.config.k, old.config.merge_duplicates) == (4, False)
+
+
+def test_options_of_today_stay_in_pickles() -> None:
+    options = repickled(Options(strength=0.2))
+    assert (options.weight, options.strength, options.reward_params) == ("auto", 0.2, {})
+    assert options.config.merge_duplicates

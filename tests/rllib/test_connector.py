@@ -11,7 +11,7 @@ pytest.importorskip("ray.rllib", reason="Ray is not installed: pip install 'revd
 from ray.rllib.connectors.learner import AddOneTsToEpisodesAndTruncate
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
-from revd import REVD, IntrinsicReward, Rollout, make_reward
+from revd import REVD, IntrinsicReward, make_reward
 from tests.support.rllib import (
     BOX,
     DECAY,
@@ -21,27 +21,10 @@ from tests.support.rllib import (
     Environment,
     connector,
     environments,
+    logged,
     paid,
     sampled,
 )
-
-
-def logged(envs: list[Environment], start: list[int]) -> Rollout:
-    """What the environments did since, by a loop over their own logs."""
-    parts = [env.log[begin:] for env, begin in zip(envs, start, strict=True)]
-    shape = max(map(len, parts)), len(parts)
-    observations, following = np.zeros((*shape, 3), np.float32), np.zeros((*shape, 3), np.float32)
-    actions, dones = np.zeros(shape, np.int64), np.zeros(shape, bool)
-    for env, part in enumerate(parts):
-        for t, (before, action, _, after, done) in enumerate(part):
-            observations[t, env], actions[t, env], following[t, env], dones[t, env] = before, action, after, done
-    return Rollout(
-        observations=observations,
-        actions=actions,
-        next_observations=following,
-        dones=dones,
-        lengths=np.array([len(part) for part in parts]),
-    )
 
 
 @pytest.mark.parametrize(("name", "params"), METHODS, ids=lambda value: str(value))

@@ -9,7 +9,15 @@ from gymnasium import spaces
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from revd.rllib.episodes import Origin, check_last_observations, read_rewards, replace_rewards, to_columns, to_rollout
+from revd.rllib.episodes import (
+    Origin,
+    check_last_observations,
+    current_observations,
+    read_rewards,
+    replace_rewards,
+    to_columns,
+    to_rollout,
+)
 from tests.support.rllib import BOX, DISCRETE, Environment
 
 
@@ -75,7 +83,7 @@ def test_parts_of_an_episode_within_one_batch_are_joined() -> None:
     assert to_rollout([column]).dones[:, 0].tolist() == [entry[-1] for entry in env.log]
 
 
-def test_what_is_never_seen_to_go_on_is_done() -> None:
+def test_an_episode_that_is_never_continued_is_done() -> None:
     env = Environment(0, 0, seed=0)
     first, _, third = env.sample(3), env.sample(2), env.sample(2)
     columns = to_columns([*first, *third], n_runners=1, envs_per_runner=1)
@@ -170,3 +178,30 @@ def test_changed_rewards_leave_the_episodes_themselves_alone() -> None:
     assert changed.custom_data == {"mine": 7}
     assert (changed.id_, changed.t_started, changed.is_done) == (episode.id_, 3, False)
     assert episode.get_rewards().tolist() == before
+
+
+def test_environments_continue_with_their_last_observation_or_a_reset() -> None:
+    running, ended, paused, ended_later = environments()
+    first = ended.episode.get_observations(0)
+    columns = columns_of([*running.sample(3), *ended.sample(4, ends=(3,))])
+    current = current_observations(columns)
+    expected = [running.log[-1][3], first, running.log[-1][3], running.log[-1][3]]
+    np.testing.assert_array_equal(current, expected)
+    # An episode of an earlier batch has no first observation here, so its last one stays.
+    ended_later.sample(2)
+    columns = columns_of([*paused.sample(1), *ended_later.sample(2, ends=(1,))])
+    expected = [paused.log[-1][3], paused.log[-1][3], paused.log[-1][3], ended_later.log[-1][3]]
+    np.testing.assert_array_equal(current_observations(columns), expected)
+
+
+def test_dicts_of_observations_continue_too() -> None:
+    episode = SingleAgentEpisode(id_=Origin(0, 0, 0).signed("x"))
+    for step in range(3):
+        observation = {"a": np.array([step], np.uint16), "b": {"c": np.full((2, 2), -step, np.float32)}}
+        if step == 0:
+            episode.add_env_reset(observation=observation)
+        else:
+            episode.add_env_step(observation=observation, action=0, reward=0.0)
+    current = current_observations(to_columns([episode], n_runners=1, envs_per_runner=1))
+    assert current["a"].tolist() == [[2]]
+    assert current["b"]["c"].tolist() == [[[-2, -2], [-2, -2]]]

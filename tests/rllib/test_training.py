@@ -19,10 +19,12 @@ import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.connectors.learner import general_advantage_estimation
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from revd import Rollout, make_reward
-from revd.rllib import with_intrinsic_reward
+from revd.rllib import connector, with_intrinsic_reward
+from revd.weighting.automatic import AutomaticWeight
 from tests.support.rllib import bonus_state, ppo
 
 # Ray's own settings of its datasets, which it makes for learners in processes of their own.
@@ -53,11 +55,12 @@ class Witness(ConnectorV2):
 
 
 class Tape:
-    """What the env runner returned, and the rewards from which advantages were computed, iteration by iteration."""
+    """What the env runner returned, the rewards from which advantages were computed, and those, for each iteration."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.samples: list[SingleAgentEpisode] = []
         self.rewards: list[Any] = []
+        self.advantages: list[Any] = []
         compute = general_advantage_estimation.compute_value_targets
 
         def noting(**kwargs: Any) -> Any:
@@ -65,6 +68,17 @@ class Tape:
             return compute(**kwargs)
 
         monkeypatch.setattr(general_advantage_estimation, "compute_value_targets", noting)
+
+        add = connector.add_to_advantages
+
+        def adding(batch: dict[str, Any], *arguments: Any) -> Any:
+            before = {name: batch[name].clone() for name in ("advantages", "value_targets", "loss_mask")}
+            numbers = add(batch, *arguments)
+            assert torch.equal(batch["value_targets"], before["value_targets"])
+            self.advantages.append((before["advantages"], batch["advantages"].clone(), before["loss_mask"]))
+            return numbers
+
+        monkeypatch.setattr(connector, "add_to_advantages", adding)
 
     def keep(self, samples: list[SingleAgentEpisode]) -> None:
         self.samples += copy.deepcopy(samples)
@@ -156,9 +170,59 @@ def test_gae_gets_extrinsic_plus_weighted_bonus(
     algorithm.stop()
 
 
+def in_columns(columns: list[list[SingleAgentEpisode]], samples: list[SingleAgentEpisode], steps: Any) -> torch.Tensor:
+    """Values of the steps in the order of the samples as (n_steps, n_envs)."""
+    parts = dict(zip(map(id, samples), np.split(steps, np.cumsum(list(map(len, samples)))[:-1]), strict=True))
+    joined = [np.concatenate([parts[id(episode)] for episode in column]) for column in columns]
+    result = torch.zeros(max(map(len, joined)), len(columns))
+    for env, values in enumerate(joined):
+        result[: len(values), env] = torch.from_numpy(values)
+    return result
+
+
+@pytest.mark.parametrize("recurrent", [False, True], ids=["feedforward", "recurrent"])
+def test_the_policy_learns_from_advantages_with_the_bonus(recurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tape = Tape(monkeypatch)
+    model = DefaultModelConfig(use_lstm=recurrent, max_seq_len=7, fcnet_hiddens=[8], lstm_cell_size=8)
+    config = (
+        ppo("MountainCar-v0")
+        .rl_module(model_config=model)
+        .callbacks(on_sample_end=lambda *, samples, **kwargs: tape.keep(samples))
+    )
+    algorithm = with_intrinsic_reward(config, "revd", decay=0.0).build_algo()
+    automatic = None
+    for _ in range(3):
+        results = algorithm.train()
+        samples, columns = tape.samples, tape.columns()
+        if automatic is None:
+            spaces = columns[0][0].observation_space, columns[0][0].action_space
+            reference = make_reward("revd", *spaces, n_envs=2, seed=1)
+            automatic = AutomaticWeight(reference)
+        rollout = naive_rollout(columns)
+        bonus = reference.compute(rollout)
+        before, after, mask = tape.advantages[-1]
+        task, changed = (in_columns(columns, samples, values[mask].numpy()) for values in (before, after))
+        # An episode of 200 steps is not done within a batch in which it began.
+        current = torch.stack([torch.as_tensor(column[-1].get_observations(-1)) for column in columns])
+        embeddings = automatic.embedder.embed(reference, rollout, current)
+        strength, valid = torch.full((len(bonus), 1), 0.1), rollout.valid
+        weighed = automatic.weigh(bonus, embeddings, task, strength=strength, extrinsic_weight=1.0, valid=valid)
+        pushed = weighed.advantages - task
+        expected = (task + pushed - pushed[valid].mean())[valid]
+        np.testing.assert_allclose(changed[valid], expected, rtol=1e-4, atol=1e-5)
+        assert torch.equal(after[~mask], before[~mask])
+        assert tape.rewards[-1].tolist() == naive_rewards([samples], np.zeros((300, 1)))
+    assert pushed.any()
+    numbers = results["learners"]["default_policy"]["exploration"]
+    np.testing.assert_allclose(numbers["weight"], weighed.numbers["weight"], rtol=1e-4)
+    assert results["env_runners"]["episode_return_mean"] == -200
+    algorithm.stop()
+
+
 RESTORE = """
 import copy, pickle, sys
-from revd.rllib import with_intrinsic_reward
+from revd.rllib import connector, with_intrinsic_reward
+from revd.weighting.automatic import AutomaticWeight
 from tests.support.rllib import bonus_state, ppo
 kept = []
 config = ppo("CartPole-v1", seed=2).callbacks(on_sample_end=lambda samples, **_: kept.extend(copy.deepcopy(samples)))
@@ -243,8 +307,8 @@ def test_each_of_two_learners_has_its_own_memory(tmp_path: Path) -> None:
     assert first["steps"] == second["steps"] == 2 * 2 * 150
     assert differing(first, second)
     assert not any(name.startswith("encoder") for name in differing(first, second))
-    weight = results["learners"]["default_policy"]["exploration"]["weight"]
-    np.testing.assert_allclose(weight, 0.1 * (1 - 1e-5) ** 2)
+    strength = results["learners"]["default_policy"]["exploration"]["strength"]
+    np.testing.assert_allclose(strength, 0.1 * (1 - 1e-5) ** 2)
     # RLlib saves the first learner for all of them.
     algorithm.restore_from_path(algorithm.save_to_path(tmp_path))
     assert [differing(first, state) for state in states()] == [[], []]
@@ -252,5 +316,10 @@ def test_each_of_two_learners_has_its_own_memory(tmp_path: Path) -> None:
 
 
 def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Names of what two states of a reward do not have in common."""
-    return [name for name, values in one["reward"].items() if not np.array_equal(values, other["reward"][name])]
+    """Names of what two states of a bonus do not have in common."""
+    return [
+        name
+        for part in ("reward", "weighting")
+        for name, values in one[part].items()
+        if not np.array_equal(values, other[part][name], equal_nan=True)
+    ]

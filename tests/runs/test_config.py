@@ -41,12 +41,15 @@ FULL = TrainConfig(
 )
 
 
+#: A training whose weight follows from the data.
+AUTOMATIC = TrainConfig(task="CartPole-v1", weight="auto", strength=0.3)
+
 #: Changes of FULL to a training without a bonus, which the defaults fit.
 UNPAID = {
     "reward": "none",
     "reward_params": {},
     "extrinsic_weight": 1.0,
-    "weight": 0.1,
+    "weight": "auto",
     "decay": 1e-5,
     "decay_per": "rollout",
     "normalize_bonus": "none",
@@ -55,10 +58,12 @@ UNPAID = {
 
 def test_the_full_config_leaves_nothing_at_its_default():
     default = TrainConfig(task="CartPole-v1")
-    assert all(getattr(FULL, entry.name) != getattr(default, entry.name) for entry in fields(TrainConfig))
+    changed = {entry.name for entry in fields(TrainConfig) if getattr(FULL, entry.name) != getattr(default, entry.name)}
+    # A fixed weight has no strength.
+    assert changed == {entry.name for entry in fields(TrainConfig)} - {"strength"}
 
 
-@pytest.mark.parametrize("config", [FULL, TrainConfig(task="CartPole-v1")])
+@pytest.mark.parametrize("config", [FULL, AUTOMATIC, TrainConfig(task="CartPole-v1")])
 def test_json_round_trips(config):
     assert TrainConfig.from_json(config.to_json()) == config
     assert json.loads(config.to_json())["task"] == config.task
@@ -71,8 +76,9 @@ def test_json_with_an_unknown_field_is_refused():
 
 def test_a_file_from_before_a_field_was_there_means_its_default():
     values = FULL.to_dict()
-    for name in ("trainer", "emulator_threads"):
+    for name in ("trainer", "emulator_threads", "strength"):
         del values[name]
+    assert TrainConfig.from_dict(values).weight == 0.5
     assert TrainConfig.from_dict(values) == replace(FULL, trainer="auto", emulator_threads=0)
 
 
@@ -138,6 +144,8 @@ def test_a_parameter_given_twice_is_refused():
         ({"seed": 2**32}, r"seed must lie below 2\*\*32"),
         ({"weight": -0.1}, "weight must be a finite number of at least 0, got -0.1"),
         ({"weight": float("nan")}, "weight must be a finite number"),
+        ({"weight": "auto", "strength": -1.0}, "strength must be a finite number of at least 0, got -1.0"),
+        ({"strength": 0.3}, "strength 0.3 belongs to weight auto, but weight is 0.5: leave one of them out"),
         ({"extrinsic_weight": float("inf")}, "extrinsic_weight must be a finite number"),
         ({"decay": 1.5}, r"decay must lie in \[0, 1\], got 1.5"),
         ({"normalize": "reward"}, "unknown value of normalize 'reward'; did you mean 'rewards'"),
@@ -146,6 +154,7 @@ def test_a_parameter_given_twice_is_refused():
         ({"reward": "none"}, "reward 'none' takes none"),
         ({"reward": "none", "reward_params": {}}, "extrinsic_weight must be 1 with reward 'none', got 0"),
         ({**UNPAID, "weight": 0.5}, "weight is 0.5, but reward 'none' pays no bonus"),
+        ({**UNPAID, "strength": 0.5}, "strength is 0.5, but reward 'none' pays no bonus"),
         ({**UNPAID, "decay": 0.5}, "decay is 0.5, but reward 'none' pays no bonus"),
         ({**UNPAID, "decay_per": "step"}, "decay_per is 'step', but reward 'none' pays no bonus"),
         ({**UNPAID, "normalize_bonus": "rms"}, "normalize_bonus is 'rms', but reward 'none' pays no bonus"),
@@ -177,6 +186,7 @@ def test_methods_are_named_as_in_papers():
 
 def test_the_command_leaves_out_defaults():
     assert TrainConfig(task="CartPole-v1", seed=3).command() == "revd train --task CartPole-v1 --seed 3"
+    assert AUTOMATIC.command() == "revd train --task CartPole-v1 --strength 0.3"
     words = shlex.split(FULL.command())
     assert words[words.index("--output") + 1] == "some where/run"
 
@@ -198,7 +208,8 @@ def test_sparse_is_a_probability():
         ("normalize", [None, True, {}], "text"),
         ("steps", ["10", 1.5, True, None, [1]], "an integer"),
         ("seed", [0.0, "0"], "an integer"),
-        ("weight", ["1", None, True, 10**400, [0.1]], "a number"),
+        ("weight", ["1", "aut", "", None, True, 10**400, [0.1]], "a number or 'auto', got"),
+        ("strength", ["auto", "1", None, True, 10**400, [0.1]], "a number, got"),
         ("sparse", ["0.5", True], "a number or nothing"),
         ("output", ["runs", 5], "a path or nothing"),
         ("init_value", [1, "yes", None], "true or false"),
@@ -235,3 +246,48 @@ def test_files_that_are_no_config_are_refused(text, message):
 @pytest.mark.parametrize("value", ["[" * 99_999, "9" * 5_000])
 def test_what_json_cannot_read_is_text(value):
     assert Parameters.parse([f"k={value}"]) == {"k": value}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["k=5", "log=false"], {"k": 5, "log": False}),
+        (["revd.k=5", "re3.log=false", "revd.alpha=0.3"], {"revd": {"k": 5, "alpha": 0.3}, "re3": {"log": False}}),
+        (['revd={"k": 5}', "revd.alpha=0.3"], {"revd": {"k": 5, "alpha": 0.3}}),
+        (
+            ['a={"b": {"c": 1}}', "empty={}", 'odd={"not a name": 1}'],
+            {"a": {"b": {"c": 1}}, "empty": {}, "odd": {"not a name": 1}},
+        ),
+    ],
+)
+def test_parameters_of_a_group_carry_its_name(words, expected):
+    parameters = Parameters.parse(words)
+    assert parameters == expected
+    assert Parameters.parse(parameters.words()) == expected
+
+
+@pytest.mark.parametrize("words", [["a.b.c=1"], ["a.=1"], [".b=1"], ["a.b"]])
+def test_words_that_are_no_parameters(words):
+    with pytest.raises(ValueError, match="expected KEY=VALUE"):
+        Parameters.parse(words)
+
+
+@pytest.mark.parametrize("words", [["a=1", "a.b=2"], ["a.b=1", "a.b=2"], ["a.b=1", "a=2"], ['a={"b": 1}', "a.b=2"]])
+def test_parameters_given_twice(words):
+    with pytest.raises(ValueError, match="is given twice"):
+        Parameters.parse(words)
+
+
+@pytest.mark.parametrize(
+    ("reward", "method", "directory"),
+    [
+        ("none", "PPO", "ppo-none-seed0"),
+        ("revd", "PPO+REVD", "ppo-revd-seed0"),
+        ("revd+re3", "PPO+REVD+RE3", "ppo-revd+re3-seed0"),
+        ("mypkg.rewards:MyReward", "PPO+MyReward", "ppo-mypkg.rewards-MyReward-seed0"),
+        ("revd+mypkg:Mine", "PPO+REVD+Mine", "ppo-revd+mypkg-Mine-seed0"),
+    ],
+)
+def test_names_of_methods_and_directories(reward, method, directory):
+    config = TrainConfig(task="CartPole-v1", reward=reward)
+    assert (config.method, config.directory.name) == (method, directory)

@@ -1,4 +1,4 @@
-"""Checkpoints that a disk has damaged: noticed, or harmless, and never resumed from as if they were whole."""
+"""Damaged checkpoints: the damage is detected or harmless, and no run resumes from a damaged one."""
 
 import os
 import random
@@ -79,7 +79,7 @@ def broken(config, tmp_path):
     return copied
 
 
-def test_a_run_goes_on_from_the_checkpoint_before(broken):
+def test_a_run_resumes_from_the_checkpoint_before(broken):
     longer = replace(broken, steps=4 * ROLLOUT)
     with pytest.warns(UserWarning, match="does not match its checksum"):
         train(longer)
@@ -104,7 +104,7 @@ def test_without_a_good_checkpoint_nothing_is_thrown_away(broken):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"state": "finished"', '{"state": "odd"}', '{"steps": 1}'])
-def test_a_damaged_status_is_no_status_and_the_run_goes_on(broken, text):
+def test_a_damaged_status_is_no_status_and_the_run_resumes(broken, text):
     directory = RunDirectory(broken.directory)
     directory.status.write_text(text)
     directory.run.write_text(text)

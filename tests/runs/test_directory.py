@@ -62,17 +62,17 @@ def test_another_training_is_refused(run):
     assert run.config.read_text() == before
 
 
-#: May differ between two sessions of one run. Whoever adds a field to the config decides whether it belongs here.
+#: May differ between two sessions of one run. Decide for each new field of the config whether it belongs here.
 HOW_IT_RUNS = (
     "output", "steps", "engine", "device", "trainer", "threads", "emulator_threads", "checkpoint_every",
     "eval_every", "eval_episodes",
 )  # fmt: skip
-#: Where the default does not go with the rest of `FULL`, and for what has none.
+#: Values for fields without a default, or whose default does not fit the rest of `FULL`.
 OTHER = {"task": "CartPole-v1", "init_from": Path("a third/run")}
 
 
 def full(name):
-    """`FULL`, in which nothing has its default, but which lets the field `name` have it."""
+    """`FULL`, where no field has its default, with the field `name` set to its default."""
     return replace(FULL, batch_norm="off") if name == "network" else FULL
 
 
@@ -115,7 +115,7 @@ def test_finished_means_finished_after_enough_steps(run):
     assert not run.is_finished(100)
     run.finish(Status(state="finished", steps=128, total_steps=100))
     assert run.is_finished(100)
-    assert not run.is_finished(101), "the same command with more steps goes on"
+    assert not run.is_finished(101), "the same command with more steps resumes"
 
 
 def test_sessions_are_listed(run):

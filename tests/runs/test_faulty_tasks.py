@@ -1,4 +1,4 @@
-"""A training whose environment breaks keeps its last good state, says what happened, and goes on when asked again."""
+"""A training whose environment breaks keeps its last good state, reports the error, and can be resumed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +50,7 @@ def config(tmp_path):
     )
 
 
-def test_the_last_good_state_is_saved_and_the_run_goes_on(config):
+def test_the_last_good_state_is_saved_and_the_run_resumes(config):
     PLAN.update(how="nan", at=3 * ROLLOUT // 2 + 7)
     said = rf"environment 0 of task '{TASK}' \(seed 5\) at step {3 * ROLLOUT + 14} gave an observation with 1 of 3"
     with pytest.raises(RunFailedError, match=rf"{said}.*after 96 steps, is kept"):
@@ -110,7 +110,7 @@ def test_a_fault_in_an_evaluation_comes_after_a_completed_update(config, monkeyp
         train(replace(config, eval_every=3 * ROLLOUT, eval_episodes=2))
 
 
-def test_after_a_resume_steps_go_on_and_seeds_are_the_sessions_own(config):
+def test_after_a_resume_steps_continue_and_seeds_are_new(config):
     PLAN.update(how="nan", at=3 * ROLLOUT // 2 + 7)
     for steps, seed in ((3 * ROLLOUT + 14, 5), (6 * ROLLOUT + 14, 5 + 100_003)):
         with pytest.raises(RunFailedError, match=rf"\(seed {seed}\) at step {steps} "):
@@ -138,7 +138,7 @@ def test_watching_a_broken_task_is_one_line_too(config, capsys):
     assert "(seed 0) at step 0 raised in reset(): RuntimeError: cannot begin again" in capsys.readouterr().err
 
 
-def test_in_a_suite_the_others_go_on_and_the_table_says_why(tmp_path, monkeypatch):
+def test_in_a_suite_the_others_continue_and_the_table_has_the_reason(tmp_path, monkeypatch):
     # Workers do not look for packages in the current directory by themselves.
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     small = Parameters(n_steps=32, n_epochs=1)

@@ -17,7 +17,7 @@ from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import RunFailedError, train
 from revd.storage import atomic
-from revd.suites.backends.local import LocalBackend
+from revd.suites.launchers.local import LocalLauncher
 from revd.suites.scheduler import train_all
 
 ROLLOUT = 32
@@ -55,7 +55,7 @@ def leftovers(config):
     return [path for path in config.directory.rglob("*") if re.match(r"\.\d+\.", path.name)]
 
 
-def test_the_run_fails_with_a_clear_message_and_goes_on_later(config, monkeypatch):
+def test_the_run_fails_with_a_clear_message_and_resumes_later(config, monkeypatch):
     with monkeypatch.context() as patch:
         full_from(patch, "steps-000000000096.safetensors", healed=True)
         with pytest.raises(RunFailedError, match=SENTENCE):
@@ -111,7 +111,7 @@ def test_the_command_says_so_in_one_line_and_exits_with_one(config, monkeypatch,
 
 
 def test_the_kernel_refuses_the_bytes(config):
-    """Files of this process may not grow beyond a limit: the checkpoint fails where it is written, not where we say."""
+    """A limit on the size of files: the checkpoint fails where it is written, not where the test chooses."""
     train(replace(config, steps=2 * ROLLOUT))
     before = {path.name: path.read_bytes() for path in (config.directory / "checkpoints").iterdir()}
     answer = subprocess.run(
@@ -130,20 +130,20 @@ def test_the_kernel_refuses_the_bytes(config):
     assert RunDirectory(config.directory).read_status().state == "finished"
 
 
-def test_in_a_suite_a_run_that_cannot_be_started_or_noted_fails_alone(tmp_path):
+def test_in_a_suite_a_run_that_cannot_be_started_or_recorded_fails_alone(tmp_path):
     (tmp_path / "file").touch()
     blocked = TrainConfig(task="a", steps=10, output=tmp_path / "file" / "run")
     fine = TrainConfig(task="b", steps=10, output=tmp_path / "fine")
     fake = "import json, sys; c = json.loads(sys.stdin.readline()); open(c['output'] + '/done', 'w'); sys.exit('no')"
-    worker = LocalBackend((sys.executable, "-c", fake))
-    runs = train_all([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, backend=worker)
+    worker = LocalLauncher((sys.executable, "-c", fake))
+    runs = train_all([blocked, fine], jobs=1, watch=lambda runs: None, interval=0.02, launcher=worker)
     assert [run.status.state for run in runs] == ["failed", "failed"]
     assert "cannot be started: [Errno 20] Not a directory" in runs[0].status.error
     assert runs[1].status.error == "no"
     assert (fine.directory / "done").exists(), "the second was started all the same"
 
 
-def test_other_trouble_is_not_called_a_full_disk(config, monkeypatch):
+def test_other_errors_are_not_called_a_full_disk(config, monkeypatch):
     def broken(path, data):
         raise OSError(errno.EIO, "Input/output error")
 

@@ -35,7 +35,7 @@ def hurried(monkeypatch):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """A lease that a process of another machine holds, and which nobody keeps alive."""
+    """A lease that a process of another machine holds, without a heartbeat."""
     owner = replace(Owner.me(), host="far", machine="far")
     path = tmp_path / ".lease-7"
     path.write_text(json.dumps(asdict(owner)))
@@ -76,7 +76,7 @@ def test_a_killed_process_of_this_machine_is_followed_at_once(tmp_path, holder):
     until(lambda: not alive(holder.pid))
     began = time.monotonic()
     with lease(tmp_path):
-        assert time.monotonic() - began < 1, "not even its parent has noticed yet"
+        assert time.monotonic() - began < 1, "its parent has not reaped it yet"
     assert holder.poll() == -signal.SIGKILL
 
 
@@ -103,13 +103,13 @@ def test_a_living_machine_is_not(tmp_path, elsewhere, hurried):
     assert time.monotonic() - began < 10, "its first sign of life is enough"
 
 
-def test_nobody_waits_who_does_not_want_to(tmp_path, elsewhere):
+def test_waiting_for_the_lease_is_optional(tmp_path, elsewhere):
     with pytest.raises(FileExistsError, match="on far"):
         enter(tmp_path, takeover_after=None)
 
 
 def test_clocks_of_other_machines_do_not_matter(tmp_path, elsewhere, hurried):
-    """A heartbeat that stands in the past or in the future is alive if it moves, and dead if it does not."""
+    """A heartbeat in the past or the future is alive if it changes, and dead if it does not."""
     os.utime(elsewhere, (4e9, 4e9))
     threading.Timer(0.1, lambda: os.utime(elsewhere, (1e6, 1e6))).start()
     with pytest.warns(UserWarning, match="has not released"), pytest.raises(FileExistsError, match="on far"):
@@ -188,7 +188,7 @@ def test_what_is_let_go_of_is_held_no_longer(tmp_path):
         held.check()
 
 
-def test_another_owners_lease_of_the_same_number_is_not_ones_own(tmp_path):
+def test_another_owners_lease_of_the_same_number_is_not_the_runs(tmp_path):
     """As on a network disk that was restored: the name is there, but others stand in it."""
     path = tmp_path / ".lease-1"
     with lease(tmp_path) as held:
@@ -196,11 +196,11 @@ def test_another_owners_lease_of_the_same_number_is_not_ones_own(tmp_path):
         path.write_text(json.dumps(asdict(replace(owner, token="another"))))
         with pytest.raises(LeaseLostError, match=rf"is now held by process {os.getpid()} on "):
             held.check()
-    assert names(tmp_path) == [".lease-1"], "it is not let go of for them"
+    assert names(tmp_path) == [".lease-1"], "it is not released for them"
 
 
 def test_of_many_takers_one_wins(tmp_path):
-    """Again and again, all at the same moment, from a lease whose holder is dead."""
+    """Many times: all at the same moment, from a lease whose holder is dead."""
     for round_ in range(20):
         (tmp_path / f".lease-{100 * round_ + 1}").write_text(json.dumps(asdict(replace(Owner.me(), started="1"))))
         barrier, won, refused = threading.Barrier(8), [], []
@@ -222,8 +222,8 @@ def test_of_many_takers_one_wins(tmp_path):
         won[0].release()
 
 
-def test_a_taker_that_slept_pushes_nobody_out(tmp_path, monkeypatch):
-    """It saw number 1 dead; meanwhile number 2 has worked and let go, and number 3 is at work."""
+def test_a_process_that_slept_takes_no_lease_from_another(tmp_path, monkeypatch):
+    """It saw number 1 dead. Since then number 2 was taken and released, and number 3 is held."""
     (tmp_path / ".lease-1").write_text(json.dumps(asdict(replace(Owner.me(), started="1"))))
     create = module._create
     at_work: list[Lease] = []
@@ -253,7 +253,7 @@ def test_a_full_disk_leaves_no_empty_lease(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_where_the_system_says_less(monkeypatch):
+def test_without_details_of_the_system(monkeypatch):
     """Without /proc a process is known by its id alone."""
     monkeypatch.setattr(Path, "read_text", lambda path: (_ for _ in ()).throw(FileNotFoundError))
     me = Owner.me()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from revd.runs.config import TrainConfig
 from revd.runs.presets import preset_config, preset_fields
 from revd.runs.train import prepare, resolve
 from tests.support.bullet import needs_pybullet
@@ -58,14 +59,14 @@ GAMES = {"atari": "atari/assault", "bullet": "bullet/hopper"}
 
 
 @pytest.mark.parametrize(
-    ("suite", "algo"),
+    ("family", "algo"),
     [pytest.param(*key, marks=needs_pybullet if key[0] == "bullet" else ()) for key in TABLES],
 )
-def test_what_is_built_is_the_papers_table(suite, algo):
-    config = preset_config("paper", task=GAMES[suite], algo=algo, reward="revd")
+def test_what_is_built_is_the_papers_table(family, algo):
+    config = preset_config("paper", task=GAMES[family], algo=algo, reward="revd")
     training = prepare(config)
     holders = {"config": config, "model": training.model, "reward": training.intrinsic.reward.config}
-    for row, value in TABLES[suite, algo].items():
+    for row, value in TABLES[family, algo].items():
         if row == "Optimizer":
             assert type(training.model.policy.optimizer).__name__ == value
         elif row == "Value clipping coefficient":
@@ -73,23 +74,27 @@ def test_what_is_built_is_the_papers_table(suite, algo):
         else:
             holder, name = ROWS[row]
             assert getattr(holders[holder], name) == value, row
+    assert holders["reward"].merge_duplicates is False, "the equation as it is printed"
+    assert holders["reward"].init == "torch"
+    if family == "atari":
+        assert training.model.observation_space.shape == (4, 84, 84), "stacked and small frames"
     training.close()
 
 
-def test_atari_frames_are_stacked_and_small():
-    training = prepare(preset_config("paper", task="atari/assault", algo="ppo", reward="none"))
-    assert training.model.observation_space.shape == (4, 84, 84)
-    training.close()
-
-
-@pytest.mark.parametrize(("suite", "size"), [("atari", 128), ("bullet", 64)])
-def test_the_other_rewards_of_the_appendix(suite, size):
-    re3 = preset_fields("paper", suite=suite, algo="ppo", reward="re3")
+@pytest.mark.parametrize(("family", "size"), [("atari", 128), ("bullet", 64)])
+def test_the_other_rewards_of_the_appendix(family, size):
+    re3 = preset_fields("paper", family=family, algo="ppo", reward="re3")
     assert (re3["weight"], re3["decay"]) == (0.05, 1e-5)
-    assert re3["reward_params"] == {"embedding_size": size, "k": 5, "log": False}
-    ride = preset_fields("paper", suite=suite, algo="ppo", reward="ride")
+    assert re3["reward_params"] == {
+        "embedding_size": size,
+        "k": 5,
+        "log": False,
+        "init": "torch",
+        "merge_duplicates": False,
+    }
+    ride = preset_fields("paper", family=family, algo="ppo", reward="ride")
     assert (ride["weight"], ride["decay"]) == (0.1, 1e-5)
-    assert ride["reward_params"] == {"embedding_size": size, "inverse": False, "learning_rate": 3e-4}
+    assert ride["reward_params"] == {"embedding_size": size, "inverse": False, "learning_rate": 3e-4, "init": "torch"}
 
 
 def test_decisions_where_the_paper_is_silent():
@@ -111,6 +116,14 @@ def test_the_resolved_networks_are_named():
     training.close()
 
 
+@pytest.mark.parametrize("reward", ["revd+re3", "mypkg.rewards:Mine"])
+def test_other_rewards_get_the_papers_training_and_their_own_defaults(reward):
+    papers, other = (preset_config("paper", task="bullet/hopper", algo="ppo", reward=name) for name in ("revd", reward))
+    assert (other.steps, other.normalize, other.algo_params) == (papers.steps, papers.normalize, papers.algo_params)
+    assert other.reward_params == {}
+    assert other.weight == TrainConfig(task="CartPole-v1").weight
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -118,7 +131,6 @@ def test_the_resolved_networks_are_named():
         ({"task": "CartPole-v1"}, "atari/… and bullet/…"),
         ({"task": "minigrid/door-key-8x8"}, "atari/… and bullet/…"),
         ({"algo": "trpo"}, "ppo and a2c"),
-        ({"reward": "rnd"}, "revd, re3, ride and none"),
     ],
 )
 def test_what_the_preset_does_not_cover(changes, message):

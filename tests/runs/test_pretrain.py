@@ -27,7 +27,7 @@ def cells_visited(model, env, steps=400):
 def test_a_pretrained_policy_covers_more_states_than_a_random_one(tmp_path: Path):
     config = TrainConfig(
         task="MountainCar-v0",
-        steps=15_360,
+        steps=7_680,
         seed=1,
         normalize="observations",
         extrinsic_weight=0.0,

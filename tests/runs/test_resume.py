@@ -23,6 +23,7 @@ from revd.runs.directory import RunDirectory
 from revd.runs.lease import LeaseLostError
 from revd.runs.parameters import Parameters
 from revd.runs.train import train
+from revd.sb3.checkpoint import Checkpoint
 from tests.fast.support import Replays
 from tests.support.pretend_gpu import PretendGpu
 
@@ -33,10 +34,11 @@ ROLLOUT = 64
 def config(tmp_path):
     return TrainConfig(
         task="CartPole-v1",
-        steps=20 * ROLLOUT,
+        steps=16 * ROLLOUT,
         n_envs=2,
         output=tmp_path / "run",
         normalize="both",
+        weight=0.1,
         decay=0.01,
         checkpoint_every=3 * ROLLOUT,
         eval_every=4 * ROLLOUT,
@@ -51,11 +53,12 @@ def read(path):
 
 
 def assert_complete(config):
-    """As if nothing had happened: every rollout once, the weight by its schedule, episodes in order."""
+    """As if nothing had happened: every rollout once, weight or strength by its schedule, episodes in order."""
     progress = read(config.directory / "progress.csv")
     assert [int(row["time/total_timesteps"]) for row in progress] == list(range(ROLLOUT, config.steps + 1, ROLLOUT))
-    weights = [config.weight * (1 - config.decay) ** (index + 1) for index in range(len(progress))]
-    assert [float(row["exploration/weight"]) for row in progress] == pytest.approx(weights, rel=1e-12)
+    name = "strength" if config.weight == "auto" else "weight"
+    expected = [getattr(config, name) * (1 - config.decay) ** (index + 1) for index in range(len(progress))]
+    assert [float(row[f"exploration/{name}"]) for row in progress] == pytest.approx(expected, rel=1e-12)
     updates = [float(row["train/n_updates"]) for row in progress[1:]]
     assert updates == list(range(1, len(progress))), "every rollout was trained on once"
     steps = [int(row["steps"]) for row in read(config.directory / "episodes.csv")]
@@ -99,8 +102,8 @@ def test_rows_are_on_disk_before_the_checkpoint_that_stands_for_them(config, mon
             assert kept == due, (name, steps)
 
 
-@pytest.mark.parametrize("rollouts", [1, 3, 5, 19])
-def test_an_interrupted_run_goes_on(config, rollouts):
+@pytest.mark.parametrize("rollouts", [1, 3, 5, 15])
+def test_an_interrupted_run_resumes(config, rollouts):
     interrupted(config, rollouts * ROLLOUT)
     train(config)
     assert_complete(config)
@@ -110,14 +113,47 @@ def test_an_interrupted_run_goes_on(config, rollouts):
     )
 
 
+def test_an_automatic_weight_is_resumed(config):
+    """The critic learns from every rollout once, and no deviation starts anew."""
+    config = replace(config, weight="auto")
+    interrupted(config, 5 * ROLLOUT)
+    interrupted(config, 12 * ROLLOUT)
+    train(config)
+    assert_complete(config)
+    assert [session["steps"] for session in json.loads((config.directory / "run.json").read_text())["resumed"]] == [
+        3 * ROLLOUT,
+        9 * ROLLOUT,
+    ]
+    state = Checkpoint.read(config.directory / "bonus.safetensors").weighting
+    rollouts = config.steps // ROLLOUT
+    # REVD's first rollout pays nothing.
+    assert int(state["critic.fits"]) == rollouts - 1
+    assert float(state["bonus.total"]) == pytest.approx(sum(0.9**index for index in range(rollouts - 1)), rel=1e-12)
+    assert float(state["task_advantages.total"]) == pytest.approx(
+        sum(0.9**index for index in range(rollouts)), rel=1e-12
+    )
+
+
+def test_a_run_from_before_automatic_weights_keeps_its_number(config):
+    interrupted(config, 5 * ROLLOUT)
+    path = config.directory / "config.json"
+    values = json.loads(path.read_text())
+    assert (values.pop("strength"), values["weight"]) == (0.1, 0.1)
+    path.write_text(json.dumps(values))
+    with pytest.raises(FileExistsError, match=r"weight is 0.1 there and 'auto' here"):
+        train(replace(config, weight="auto"))
+    train(config)
+    assert_complete(config)
+
+
 @pytest.mark.filterwarnings("ignore:You are trying to run")
 @pytest.mark.parametrize("then", [{"device": "cuda"}, {"device": "cuda", "trainer": "sb3"}, {"device": "cpu"}], ids=str)
-def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
+def test_a_run_on_a_gpu_resumes_there_or_elsewhere(config, then, monkeypatch):
     pytest.importorskip("triton", reason="Triton is not made for this system")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU, and this pretends one")
     monkeypatch.setattr("revd.fast.algorithm.CudaGraphRecorder", lambda device: Replays())
-    config = replace(config, steps=8 * ROLLOUT)
+    config = replace(config, steps=6 * ROLLOUT)
     first, second = PretendGpu(), PretendGpu()
     first.generator = torch.tensor([7], dtype=torch.uint8)
     with first.present():
@@ -131,13 +167,40 @@ def test_a_run_on_a_gpu_goes_on_there_or_elsewhere(config, then, monkeypatch):
     assert torch.equal(second.generator, first.generator) == (then["device"] == "cuda")
 
 
-def test_interrupted_again_and_again(config):
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_a_run_from_before_duplicates_were_merged_resumes_without(config, sessions):
+    path = config.directory / "config.json"
+    config = replace(config, steps=4 * ROLLOUT, normalize="none", eval_every=0)
+    train(replace(config, reward_params=Parameters(merge_duplicates=False)))
+    values = json.loads(path.read_text())
+    del values["reward_params"]["merge_duplicates"], values["resolved"]["reward_params"]["merge_duplicates"]
+    path.write_text(json.dumps(values))
+    for session in range(sessions):
+        train(replace(config, steps=(5 + session) * ROLLOUT))
+    values, run = json.loads(path.read_text()), json.loads((config.directory / "run.json").read_text())
+    assert values["reward_params"] == {}
+    assert values["resolved"]["reward_params"]["merge_duplicates"] is False
+    assert "--reward-params merge_duplicates=false" in run["repeat"]
+    train(replace(config, steps=7 * ROLLOUT, reward_params=Parameters(merge_duplicates=False)))
+    with pytest.raises(FileExistsError, match="already holds a run with other settings"):
+        train(replace(config, steps=8 * ROLLOUT, reward_params=Parameters(merge_duplicates=True)))
+
+
+def test_a_new_run_merges_duplicates_in_every_session(config):
+    for steps in (2 * ROLLOUT, 3 * ROLLOUT):
+        train(replace(config, steps=steps, eval_every=0))
+        values = json.loads((config.directory / "config.json").read_text())
+        assert values["resolved"]["reward_params"]["merge_duplicates"] is True
+    assert "merge_duplicates" not in json.loads((config.directory / "run.json").read_text())["repeat"]
+
+
+def test_interrupted_many_times(config):
     for rollouts in (2, 4, 4, 9, 13):
         interrupted(config, rollouts * ROLLOUT)
     train(config)
     assert_complete(config)
     evaluations = [int(row["steps"]) for row in read(config.directory / "evaluations.csv")]
-    assert evaluations == [4 * ROLLOUT * index for index in range(1, 6)], "the last one after the last update"
+    assert evaluations == [4 * ROLLOUT * index for index in range(1, 5)], "the last one after the last update"
 
 
 def test_episodes_of_lost_steps_are_taken_back(config):
@@ -181,7 +244,7 @@ def test_a_session_that_does_nothing_leaves_no_file_of_events(config, monkeypatc
     assert RunDirectory(short.directory).read_status().state == "finished"
 
 
-def test_a_longer_run_of_the_same_training_goes_on(config):
+def test_more_steps_resume_the_same_training(config):
     train(replace(config, steps=5 * ROLLOUT))
     train(config)
     assert_complete(config)
@@ -189,16 +252,18 @@ def test_a_longer_run_of_the_same_training_goes_on(config):
     assert f"--steps {config.steps} " in described["repeat"], "the command of the longer run"
 
 
-def test_a_finished_run_is_left_alone(config):
+def test_a_finished_run_is_not_changed(config):
     train(config)
     before = {path.name: path.stat().st_mtime_ns for path in config.directory.iterdir()}
     assert train(config) == config.directory
     assert {path.name: path.stat().st_mtime_ns for path in config.directory.iterdir()} == before
 
 
-def test_the_policy_goes_on_from_another_run(config, tmp_path):
+def test_the_policy_of_another_run_is_trained_further(config, tmp_path):
     train(replace(config, steps=5 * ROLLOUT, extrinsic_weight=0.0))
-    tuned = replace(config, output=tmp_path / "tuned", init_from=config.directory, reward="none", decay=1e-5)
+    tuned = replace(
+        config, output=tmp_path / "tuned", init_from=config.directory, reward="none", weight="auto", decay=1e-5
+    )
     train(replace(tuned, steps=2 * ROLLOUT))
     assert RunDirectory(tuned.directory).read_status().steps == 2 * ROLLOUT
     with pytest.raises(ValueError, match=r"init_from '.*nowhere' contains no checkpoint"):
@@ -225,8 +290,8 @@ def test_two_processes_do_not_write_one_run(config):
     assert_complete(config)
 
 
-def test_a_run_that_was_taken_over_stops_and_leaves_the_files_to_the_taker(config):
-    """As after a machine's sleep: another process has written its lease, and says how far it is."""
+def test_a_run_that_was_taken_over_stops_and_changes_no_files(config):
+    """As after a machine's sleep: another process has written its lease, and its progress."""
     directory = RunDirectory(config.directory)
 
     def report(progress):
@@ -373,7 +438,7 @@ def test_a_run_that_died_after_its_last_step_is_finished_as_it_was(config):
     assert after.episode_return == pytest.approx(before.episode_return)
 
 
-def test_a_fine_tuned_run_goes_on_without_its_source(config, tmp_path):
+def test_a_fine_tuned_run_resumes_without_its_source(config, tmp_path):
     source = replace(config, output=tmp_path / "source", steps=ROLLOUT)
     train(source)
     tuned = replace(config, init_from=source.directory)
@@ -406,7 +471,7 @@ def contents(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and "lease" not in path.name}
 
 
-def test_a_run_that_another_process_finished_meanwhile_is_left_alone(config, monkeypatch):
+def test_a_run_that_another_process_just_finished_is_not_changed(config, monkeypatch):
     short = replace(config, steps=2 * ROLLOUT)
     after = []
     meanwhile(monkeypatch, lambda: after.append(contents(train(short))))
@@ -414,7 +479,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_alone(config, mon
     assert after == [contents(config.directory)]
 
 
-def test_another_run_that_has_begun_there_meanwhile_is_left_alone(config, monkeypatch):
+def test_another_run_that_has_just_begun_there_is_not_changed(config, monkeypatch):
     other = replace(config, seed=9)
     meanwhile(monkeypatch, lambda: interrupted(other, 4 * ROLLOUT))
     with pytest.raises(FileExistsError, match=r"already holds a run with other settings \(seed is 9 there and 0 here"):

@@ -103,6 +103,8 @@ def test_settings_reach_the_callback_and_the_environment(config):
     callback = training.intrinsic
     assert (callback.weight, callback.decay, callback.decay_per) == (0.7, 0.2, "step")
     assert callback.extrinsic_weight == 0.5
+    automatic = prepare(replace(config, weight="auto", strength=0.4)).intrinsic
+    assert (automatic.weight, automatic.strength) == ("auto", 0.4)
     env = training.model.get_env()
     assert (env.norm_reward, env.norm_obs, env.gamma) == (True, False, 0.9)
 
@@ -186,7 +188,7 @@ def test_every_algorithm_trains(config, algo):
         ({"reward_params": {"k": 32}}, "k"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(config, change, message):
+def test_errors_are_raised_before_anything_is_written(config, change, message):
     with pytest.raises(ValueError, match=message):
         train(replace(config, **change))
     assert not config.directory.exists()
@@ -221,7 +223,7 @@ def test_what_ended_before_it_learnt_anything_may_be_removed(config, state, step
         (KeyboardInterrupt(), "interrupted", "stopped by the user"),
     ],
 )
-def test_a_broken_training_says_so_and_passes_the_error_on(config, raised, state, said):
+def test_a_failed_training_is_reported_and_the_error_is_raised(config, raised, state, said):
     def report(progress):
         if progress.steps == 128:
             raise raised

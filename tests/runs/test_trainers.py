@@ -43,7 +43,7 @@ def algorithm(config):
     return json.loads((config.directory / "config.json").read_text())["resolved"]["algorithm"]
 
 
-def test_a_run_goes_on_with_another_trainer(config):
+def test_a_run_resumes_with_another_trainer(config):
     used = []
     for rollouts, trainer in ((2, "sb3"), (4, "fast"), (6, "sb3")):
         train(replace(config, steps=rollouts * ROLLOUT, trainer=trainer))
@@ -58,8 +58,8 @@ def test_a_run_goes_on_with_another_trainer(config):
     assert [float(row["exploration/weight"]) for row in progress] == pytest.approx(weights, rel=1e-12)
 
 
-def test_networks_for_images_go_on_too(tmp_path):
-    """The fast trainer keeps them, and what Adam knows of them, in another memory layout."""
+def test_networks_for_images_resume_too(tmp_path):
+    """The fast trainer keeps them and Adam's moments in another memory layout."""
     config = TrainConfig(
         task="atari/space-invaders",
         n_envs=2,
@@ -77,7 +77,7 @@ def test_networks_for_images_go_on_too(tmp_path):
 
 
 def test_from_one_checkpoint_both_go_the_same_way(config, tmp_path):
-    """A rollout and its update after a session of the other trainer: not bit for bit, but nothing is forgotten."""
+    """A rollout and its update after a session of the other trainer: not bit for bit, but from the same state."""
     found = {}
     for first in ("sb3", "fast"):
         for second in ("sb3", "fast"):
@@ -92,7 +92,7 @@ def test_from_one_checkpoint_both_go_the_same_way(config, tmp_path):
             torch.testing.assert_close(tensors[name], expected[name], rtol=1e-3, atol=1e-5)
 
 
-def test_what_a_fast_run_leaves_is_for_everybody(config):
+def test_the_files_of_a_fast_run_load_in_sb3(config):
     fast = replace(config, trainer="fast")
     train(fast)
     path = config.directory / "model.zip"

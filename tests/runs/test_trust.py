@@ -1,8 +1,9 @@
-"""Nothing that is read executes anything, unless the user has said so."""
+"""Reading a file executes nothing, unless the user trusts it."""
 
 import json
 import os
 import pickle
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +49,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def mined(config, tmp_path):
-    """A run in which everything that could be a pickle is one that explodes; the older checkpoint is left as it was."""
+    """A run in which every file that could be a pickle is a malicious one, except the older checkpoint."""
     bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
     directory = RunDirectory(config.directory)
     with zipfile.ZipFile(directory.model, "w") as model:
@@ -134,6 +135,32 @@ def test_a_zip_of_something_else_and_no_task(config, tmp_path):
         train(replace(config, output=tmp_path / "new", init_from=tmp_path / "other.zip"), trust=True)
     with pytest.raises(SystemExit):
         cli.main(["watch", str(tmp_path / "other.zip"), "--trust"])
+
+
+@pytest.mark.parametrize("reward", ["planted_reward:Mine", "revd+planted_reward:Mine"])
+def test_a_run_cannot_have_its_reward_imported(config, tmp_path, monkeypatch, capsys, reward):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "planted_reward", raising=False)
+    mark = tmp_path / "imported"
+    (tmp_path / "planted_reward.py").write_text(f"import os; os.mkdir({str(mark)!r})")
+    path = config.directory / "config.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "reward": reward, "resolved": {**values["resolved"], "method": "PPO+Mine"}}))
+    with pytest.raises(
+        ValueError, match=r"has the reward 'planted_reward:Mine'.* import 'planted_reward' .* add --trust"
+    ):
+        watch(config.directory)
+    monkeypatch.chdir(tmp_path)
+    cli.main(["report", "run"])
+    cli.main(["figure", "run"])
+    assert "PPO+Mine" in Path("report.md").read_text()
+    with pytest.raises(SystemExit):
+        cli.main([*config.command().split()[1:], "--no-progress"])
+    assert "already holds a run with other settings (reward is" in capsys.readouterr().err
+    assert not mark.exists()
+    with pytest.raises(ValueError, match="unknown class of the module 'planted_reward' 'Mine'"):
+        watch(config.directory, trust=True)
+    assert mark.exists(), "asked for"
 
 
 def test_a_run_cannot_have_a_package_imported_by_being_watched(config, tmp_path, monkeypatch):

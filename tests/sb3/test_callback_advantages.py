@@ -70,7 +70,7 @@ class OwnLoop(PPO):
         return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
 
 
-def test_a_loop_of_ones_own_is_not_trusted_with_the_last_value() -> None:
+def test_the_last_value_of_a_custom_loop_is_predicted_again() -> None:
     model = make_model("PPO", counting_envs(N_ENVS, lengths=LENGTHS), n_steps=N_STEPS)
     model.__class__ = OwnLoop
     model.learn(N_STEPS * N_ENVS, callback=IntrinsicRewardCallback(scripted_reward(model)))

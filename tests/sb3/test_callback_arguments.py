@@ -50,9 +50,10 @@ def test_too_many_neighbours_are_refused_before_the_first_step(method: str) -> N
         ({"alpha": 1.0}, r"alpha must be inside \(0, 1\), got 1.0"),
         ({"k": 0}, "k must be an integer of at least 1, got 0"),
         ({"normalize": "std"}, "normalize must be 'none' or 'rms', got 'std'"),
-        ({"weight": -0.1}, "weight must be a number of at least 0, got -0.1"),
-        ({"weight": float("nan")}, "weight must be a number of at least 0, got nan"),
-        ({"weight": float("inf")}, "weight must be a number of at least 0, got inf"),
+        ({"weight": -0.1}, "^weight must be 'auto' or a number of at least 0, got -0.1"),
+        ({"weight": float("nan")}, "^weight must be 'auto' or a number of at least 0, got nan"),
+        ({"weight": float("inf")}, "^weight must be 'auto' or a number of at least 0, got inf"),
+        ({"strength": -1}, "^strength must be a number of at least 0, got -1"),
         ({"decay": -1e-9}, r"decay must be inside \[0, 1\], got -1e-09"),
         ({"decay": 1.5}, r"decay must be inside \[0, 1\], got 1.5"),
         ({"decay_per": "epoch"}, "decay_per must be 'rollout' or 'step', got 'epoch'"),
@@ -92,11 +93,31 @@ def test_normalize_with_an_instance_is_an_error() -> None:
     assert IntrinsicRewardCallback(normalized).reward.config.normalize == "rms"
 
 
-@pytest.mark.parametrize("name", ["weight", "extrinsic_weight"])
-@pytest.mark.parametrize("value", ["0.1", None, True, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["weight", "strength", "extrinsic_weight"])
+@pytest.mark.parametrize("value", ["0.1", "aut", None, True, -1, float("nan"), float("inf")])
 def test_weights_are_numbers(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be a number of at least 0"):
+    valid = "'auto' or a number of at least 0" if name == "weight" else "a number of at least 0"
+    with pytest.raises(ValueError, match=f"^{name} must be {valid}, got {value!r}$"):
         IntrinsicRewardCallback("revd", **{name: value})
+
+
+def test_a_strength_belongs_to_an_automatic_weight() -> None:
+    message = "strength = 0.2 belongs to weight='auto', but weight is 0.1: leave one out"
+    with pytest.raises(ValueError, match=message):
+        IntrinsicRewardCallback("revd", weight=0.1, strength=0.2)
+    assert IntrinsicRewardCallback("revd", weight="auto", strength=0.2).strength == 0.2
+    assert IntrinsicRewardCallback("revd", weight=0.3, strength=0.1).weight == 0.3
+
+
+def test_the_kind_of_weight_is_decided_before_training() -> None:
+    automatic, fixed = IntrinsicRewardCallback("revd"), IntrinsicRewardCallback("revd", weight=0.3)
+    assert (automatic.weight, automatic.strength) == ("auto", 0.1)
+    with pytest.raises(ValueError, match="weight is 'auto' in this training: change strength"):
+        automatic.weight = 0.1
+    with pytest.raises(ValueError, match=r"weight is 0.3: strength belongs to weight='auto'"):
+        fixed.strength = 0.2
+    automatic.strength, fixed.weight = 0.5, 0.7
+    assert (automatic.weight, automatic.strength, fixed.weight) == ("auto", 0.5, 0.7)
 
 
 def test_an_instance_for_another_environment_is_refused() -> None:
@@ -143,19 +164,21 @@ class BrokenLastSensor(VecEnvWrapper):
         return observations, rewards, dones, infos
 
 
+@pytest.mark.parametrize("weight", [0.1, "auto"])
 @pytest.mark.parametrize("method", ["re3", "ride"])
-def test_terminal_observations_that_are_not_finite_are_named(method: str) -> None:
+def test_terminal_observations_that_are_not_finite_are_named(method: str, weight: Any) -> None:
     env = BrokenLastSensor(counting_envs(2, lengths=((9,), (3,)), truncate=True))
-    callback = IntrinsicRewardCallback(method, k=2)
+    callback = IntrinsicRewardCallback(method, k=2, weight=weight)
     with pytest.raises(ValueError, match="an episode ran out of time at step 2 of environment 1 is not finite"):
         trained(callback, env=env, n_steps=6)
     assert (callback.rollouts, int(callback.reward.calls)) == (0, 0)
 
 
-def test_a_policy_that_has_diverged_is_named() -> None:
+@pytest.mark.parametrize("weight", [0.1, "auto"])
+def test_a_policy_that_has_diverged_is_named(weight: Any) -> None:
     """Observations and rewards are finite, and so is the bonus."""
     model = make_model("PPO", counting_envs(2), n_steps=6)
-    callback = IntrinsicRewardCallback("re3", k=2)
+    callback = IntrinsicRewardCallback("re3", k=2, weight=weight)
     model.learn(12, callback=callback)
     with torch.no_grad():
         model.policy.value_net.bias.fill_(torch.nan)

@@ -20,6 +20,9 @@ from revd.sb3 import IntrinsicRewardCallback
 from tests.support.environments import counting_envs
 from tests.support.sb3 import LatestOfEachRollout, make_model, scripted_callback, trained
 
+#: What only an automatic weight logs.
+AUTOMATIC = {"strength", "task_deviation", "bonus_deviation", "critic_explained_variance", "task_speaks"}
+
 
 @pytest.mark.parametrize("decay", [0.0, 1e-5, 0.25, 1.0])
 def test_the_weight_decays_per_rollout(decay: float) -> None:
@@ -127,19 +130,22 @@ def test_a_time_out_bootstrap_is_no_extrinsic_reward() -> None:
     ],
 )
 @pytest.mark.parametrize("varies", [True, False])
-def test_the_log_file_has_it_all(method: str, metrics: set[str], varies: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("weight", [0.1, "auto"])
+def test_the_log_file_has_it_all(method: str, metrics: set[str], varies: bool, weight: Any, tmp_path: Path) -> None:
     env = counting_envs(2, reward=(lambda number: float(number % 2)) if varies else (lambda number: -1.0))
     model = make_model("PPO", env, n_steps=6)
     model.set_logger(configure(str(tmp_path), ["csv"]))
-    callback = IntrinsicRewardCallback(method)
+    callback = IntrinsicRewardCallback(method, weight=weight)
     model.learn(36, callback=callback)
     model.logger.close()
     with open(tmp_path / "progress.csv") as file:
         rows = list(csv.DictReader(file))
-    names = {"bonus_mean", "weight", "bonus_share", "time_fraction", *metrics} | ({"std_ratio"} if varies else set())
+    of_the_weight = AUTOMATIC if weight == "auto" else {"std_ratio"} if varies else set()
+    names = {"bonus_mean", "weight", "bonus_share", "time_fraction", *metrics, *of_the_weight}
     logged = {name.removeprefix("exploration/") for name in rows[-1] if name.startswith("exploration/")}
     assert names <= logged
-    assert ("std_ratio" in logged) == varies
+    assert ("std_ratio" in logged) == ("std_ratio" in of_the_weight)
+    assert (AUTOMATIC & logged != set()) == (weight == "auto")
     of_the_reward = names - {"time_fraction", "forward_loss", "inverse_loss"}
     assert {name: float(rows[-1][f"exploration/{name}"]) for name in of_the_reward} == pytest.approx(
         {name: callback.latest[name] for name in of_the_reward}
@@ -152,7 +158,7 @@ def test_the_log_file_has_it_all(method: str, metrics: set[str], varies: bool, t
 
 def warnings_of(table: np.ndarray, reward: Any, rollouts: int, **arguments: Any) -> list[str]:
     env = counting_envs(2, reward=reward)
-    callback = scripted_callback(env, table, **arguments)
+    callback = scripted_callback(env, table, **{"weight": 0.1, **arguments})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trained(callback, algo="A2C", env=env, rollouts=rollouts, n_steps=4)
@@ -160,6 +166,12 @@ def warnings_of(table: np.ndarray, reward: Any, rollouts: int, **arguments: Any)
 
 
 WAVE = np.array([[1.0, -1.0]] * 4)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-6, 1e6])
+def test_an_automatic_weight_needs_no_warning(scale: float) -> None:
+    """Whatever the size of the bonus: it follows from the data what becomes of it."""
+    assert warnings_of(scale * WAVE, lambda number: number % 2, 45, weight="auto") == []
 
 
 def test_a_negligible_bonus_is_warned_about_once() -> None:
@@ -188,7 +200,7 @@ def learnt_for_20k_steps(callback: Any, env: Any) -> list[str]:
 
 def test_a_share_of_nearly_nothing_is_warned_about_in_20k_steps() -> None:
     env = counting_envs(2, reward=lambda number: 1.0)
-    callback = scripted_callback(env, np.full((1024, 2), 0.002))
+    callback = scripted_callback(env, np.full((1024, 2), 0.002), weight=0.1)
     (message,) = learnt_for_20k_steps(callback, env)
     assert callback.latest["bonus_share"] == pytest.approx(0.0002, rel=1e-2)
     assert "under 1% of the reward for 10,240 steps (5 rollouts)" in message
@@ -196,14 +208,20 @@ def test_a_share_of_nearly_nothing_is_warned_about_in_20k_steps() -> None:
 
 @pytest.mark.parametrize("reward", [0.0, -1.0])
 def test_a_task_that_has_not_paid_yet_is_not_called_drowned(reward: float) -> None:
-    assert warnings_of(1e5 * WAVE, lambda number: reward, 25) == [], "a few steps without pay are no news"
+    assert warnings_of(1e5 * WAVE, lambda number: reward, 25) == [], "a few steps without reward are no reason to warn"
     env = counting_envs(2, reward=lambda number: reward)
-    (message,) = learnt_for_20k_steps(scripted_callback(env, np.full((1024, 2), 1e3)), env)
+    (message,) = learnt_for_20k_steps(scripted_callback(env, np.full((1024, 2), 1e3), weight=0.1), env)
     assert "the task has not paid yet: no reward was above 0 in 10,240 steps" in message
     assert "drown" not in message
 
 
-@pytest.mark.parametrize(("settings", "expected"), [({}, 1), ({"eps": 0.1}, 0), ({"weight": 0.0}, 0)])
+COPIES: dict[str, Any] = {"merge_duplicates": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, 0), (COPIES, 1), (COPIES | {"weight": 0.1}, 1), (COPIES | {"eps": 0.1}, 0), (COPIES | {"weight": 0.0}, 0)],
+)
 def test_many_duplicates_are_warned_about(settings: dict[str, Any], expected: int) -> None:
     """Of an observation that has two values."""
     env = counting_envs(2, observation_space=spaces.Discrete(2), reward=lambda number: number % 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.support.sb3 import flat_parameters, make_model, scripted_reward
 
 N_STEPS, N_ENVS = 6, 2
 ROLLOUT = N_STEPS * N_ENVS
+TABLE = np.array([[1.0, -1.0]] * N_STEPS)
 # Episodes of seven and five steps run across the rollouts of six.
 LENGTHS = ((7,), (5,))
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -24,12 +27,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "revd-warm-up": {"reward": "revd", "normalize_observations": True, "warmup": 30},
     "re3-episode": {"reward": "re3", "boundary": "episode", "decay_per": "step", "decay": 0.01},
     "ride": {"reward": "ride", "normalize": "rms", "batch_size": 5},
+    "mixture": {"reward": ["revd", "ride"], "ride": {"batch_size": 5}, "normalize": "rms"},
     "ride-frozen": {"reward": "ride", "inverse": False},
+    "auto": {"reward": "revd", "weight": "auto", "strength": 0.5},
+    "auto-warm-up": {"reward": "re3", "weight": "auto", "normalize_observations": True, "warmup": 30},
+    "auto-ride": {"reward": "ride", "weight": "auto", "decay_per": "step", "decay": 0.01},
+    "auto-without-encoder": {"reward": "noise", "weight": "auto"},
+    "auto-alone": {"reward": "revd", "weight": "auto", "extrinsic_weight": 0.0},
 }
 
 
 def make_callback(settings: dict[str, Any]) -> IntrinsicRewardCallback:
-    return IntrinsicRewardCallback(**{"weight": 1.0, "decay": 0.1, "embedding_size": 4, **settings})
+    size = {"embedding_size": 4} if settings.get("reward", "revd") in ("revd", "re3", "ride") else {}
+    return IntrinsicRewardCallback(**{"weight": 1.0, "decay": 0.1, **size, **settings})
 
 
 def new_model(algo: str = "PPO", n_envs: int = N_ENVS, **arguments: Any) -> Any:
@@ -41,15 +51,16 @@ def learn(model: Any, callback: Any, rollouts: int, *, reset: bool = False) -> A
 
 
 def assert_same_state(first: IntrinsicRewardCallback, second: IntrinsicRewardCallback) -> None:
-    assert (first.rollouts, first.steps) == (second.rollouts, second.steps)
-    one, other = first.reward.state_dict(), second.reward.state_dict()
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[key], other[key]) for key in one)
+    one, other = first.checkpoint(), second.checkpoint()
+    assert one.values == other.values
+    assert one.tensors.keys() == other.tensors.keys()
+    for name, tensor in one.tensors.items():
+        torch.testing.assert_close(other.tensors[name], tensor, rtol=0, atol=0, equal_nan=True, msg=name)
 
 
 @pytest.mark.parametrize("algo", ["PPO", "RecurrentPPO"])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_a_second_learn_goes_on_as_if_there_had_been_one(settings: dict[str, Any], algo: str) -> None:
+def test_two_calls_of_learn_equal_one(settings: dict[str, Any], algo: str) -> None:
     whole_callback, parts_callback = make_callback(settings), make_callback(settings)
     whole = learn(new_model(algo), whole_callback, 6, reset=True)
     parts = learn(new_model(algo), parts_callback, 3, reset=True)
@@ -62,7 +73,7 @@ def test_a_second_learn_goes_on_as_if_there_had_been_one(settings: dict[str, Any
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_saved_and_loaded_it_goes_on_bit_by_bit(settings: dict[str, Any], when: str, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_resumes_bit_by_bit(settings: dict[str, Any], when: str, tmp_path: Path) -> None:
     """The model is trained on with another callback that loads the first one's file."""
     whole_callback, saved, loaded = (make_callback(settings) for _ in range(3))
     whole = learn(new_model(), whole_callback, 6, reset=True)
@@ -89,6 +100,67 @@ def test_loading_restores_the_counts(tmp_path: Path) -> None:
     assert second.latest["weight"] == pytest.approx(0.9**5, rel=1e-12)
     assert int(second.reward.calls) == 5
     assert second.latest["bonus_mean"] > 0  # compared with the segment in the file, though it is its first rollout
+
+
+def test_a_file_of_a_fixed_weight_lets_an_automatic_one_learn_anew(tmp_path: Path) -> None:
+    """Also if the callback had a weight before: it would be that of another training."""
+    fixed, fresh, used = make_callback({}), make_callback({"weight": "auto"}), make_callback({"weight": "auto"})
+    learn(new_model(), fixed, 3, reset=True)
+    fixed.save(tmp_path / "callback")
+    learn(new_model(gamma=0.5), used, 2, reset=True)
+    models = []
+    for callback in (fresh, used):
+        callback.load(tmp_path / "callback")
+        models.append(learn(new_model(), callback, 2, reset=True))
+        assert int(callback.weighting.automatic.critic.fits) == 2
+    assert (fresh.rollouts, fresh.latest["strength"]) == (5, pytest.approx(0.1 * 0.9**5))
+    assert_same_state(fresh, used)
+    assert torch.equal(*map(flat_parameters, models))
+
+
+def test_a_file_of_an_automatic_weight_fits_a_fixed_one(tmp_path: Path) -> None:
+    """Nothing but the automatic weight is lost."""
+    automatic, fixed = make_callback({"weight": "auto"}), make_callback({})
+    learn(new_model(), automatic, 3, reset=True)
+    automatic.save(tmp_path / "callback")
+    fixed.load(tmp_path / "callback")
+    learn(new_model(), fixed, 1, reset=True)
+    assert (fixed.rollouts, int(fixed.reward.calls)) == (4, 4)
+    assert fixed.latest["weight"] == pytest.approx(0.9**4, rel=1e-12)
+    assert fixed.checkpoint().weighting == {}
+
+
+def caught(callback: Any, model: Any, rollouts: int) -> list[str]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        learn(model, callback, rollouts, reset=True)
+    return [str(entry.message) for entry in found]
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["with its warnings", "old"])
+def test_a_resumed_training_warns_when_the_whole_one_would_have_and_once(old: bool, tmp_path: Path) -> None:
+    """The bonus is negligible for 20 rollouts; the first file has seen twelve of them, an old one does not say so."""
+
+    def resumed(source: str | None, rollouts: int) -> tuple[list[str], IntrinsicRewardCallback]:
+        model = new_model("A2C")
+        callback = IntrinsicRewardCallback(scripted_reward(model, 1e-3 * TABLE), weight=0.1)
+        if source is not None:
+            callback.load(tmp_path / source)
+        return caught(callback, model, rollouts), callback
+
+    said, first = resumed(None, 12)
+    checkpoint = first.checkpoint()
+    (replace(checkpoint, warnings=None) if old else checkpoint).write(tmp_path / "first")
+    assert said == []
+    said, _ = resumed("first", 7)
+    assert said == []
+    said, second = resumed("first", 8)
+    assert len(said) == (0 if old else 1)
+    if not old:
+        assert "does not steer the policy" in said[0]
+        assert "(20 rollouts)" in said[0]
+        second.save(tmp_path / "second")
+        assert resumed("second", 25)[0] == [], "it has been said"
 
 
 def test_a_file_is_loaded_once(tmp_path: Path) -> None:
@@ -170,12 +242,12 @@ def test_episodes_end_where_learn_resets_the_environments() -> None:
     learn(model, callback, 2, reset=True)
     learn(model, callback, 2, reset=True)
     learn(model, callback, 2)
-    # Before rollouts 0 and 2; not before 4, where the third learn() went on in running episodes.
+    # Before rollouts 0 and 2; not before 4, where the third learn() continued running episodes.
     assert reward.ended_before == [0, 2]
     assert callback.rollouts == 6
 
 
-def test_episodes_go_on_where_only_some_have_ended() -> None:
+def test_episodes_continue_where_only_some_have_ended() -> None:
     """Every rollout starts with a new episode of environment 0, the fourth also with one of environment 1."""
     model = make_model("PPO", counting_envs(2, lengths=((6,), (9,))), n_steps=N_STEPS)
     reward = scripted_reward(model)

@@ -55,7 +55,7 @@ def checkpoint_of(reward: IntrinsicReward) -> Checkpoint:
 
 
 @pytest.mark.parametrize("name", ["revd", "re3", "ride"])
-def test_round_trip_goes_on_bit_by_bit(name: str, tmp_path: Path) -> None:
+def test_round_trip_resumes_bit_by_bit(name: str, tmp_path: Path) -> None:
     reward = reward_with_a_past(name)
     checkpoint_of(reward).write(tmp_path / "state")
     read = Checkpoint.read(tmp_path / "state")
@@ -71,7 +71,14 @@ def test_the_file_holds_tensors_and_json_only(tmp_path: Path) -> None:
     with safe_open(tmp_path / "state", framework="pt") as file:
         counts = json.loads(file.metadata()["revd"])
     assert counts.pop("parameters")["normalize"] == "rms"
-    assert counts == {"format": "revd-callback-1", "method": "REVD", "rollouts": 2, "steps": 24, "n_envs": 2}
+    assert counts == {
+        "format": "revd-callback-1",
+        "method": "REVD",
+        "rollouts": 2,
+        "steps": 24,
+        "n_envs": 2,
+        "warnings": None,
+    }
     with pytest.raises(Exception, match=r"(?i)pickle|legacy|invalid|unpickl"):
         torch.load(tmp_path / "state", weights_only=False)
 
@@ -168,6 +175,16 @@ def test_files_from_before_the_number_was_saved_are_read(tmp_path: Path) -> None
     fresh = reward_with_a_past(seed=9)
     Checkpoint.read(tmp_path / "old").load_into(fresh)
     assert torch.equal(step(fresh, 2), step(reward, 2))
+
+
+def test_a_state_from_before_duplicates_were_merged_is_one_without() -> None:
+    old = checkpoint_of(reward_with_a_past())
+    old = replace(old, parameters={name: value for name, value in old.parameters.items() if name != "merge_duplicates"})
+    with pytest.raises(ValueError, match="merge_duplicates was False, here it is True"):
+        old.load_into(reward_with_a_past())
+    other = make_reward("revd", BOX, ACTIONS, n_envs=2, embedding_size=4, normalize="rms", merge_duplicates=False)
+    old.load_into(other)
+    assert torch.equal(other.memory.previous, reward_with_a_past().memory.previous)
 
 
 def test_other_parameters_are_refused_by_name() -> None:

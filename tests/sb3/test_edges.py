@@ -82,24 +82,33 @@ def test_episodes_of_one_step(reward: str) -> None:
 @pytest.mark.parametrize("name", ["weight", "extrinsic_weight"])
 def test_a_weight_too_large_for_float32_is_an_error(name: str) -> None:
     env = counting_envs(2)
-    callback = scripted_callback(env, np.ones((6, 2)), **{name: 1e308})
+    callback = scripted_callback(env, np.ones((6, 2)), **{"weight": 0.1, name: 1e308})
     with pytest.raises(
         ValueError, match=rf"reward at step \d of environment \d is inf .*{name} = 1e\+308 .* too large"
     ):
         trained(callback, env=env)
 
 
+@pytest.mark.parametrize("name", ["strength", "extrinsic_weight"])
+def test_advantages_too_large_for_float32_are_an_error(name: str) -> None:
+    env = counting_envs(2)
+    callback = scripted_callback(env, **{name: 1e308})
+    with pytest.raises(ValueError, match=rf"and its advantage (-?inf|nan): .*{name} = 1e\+308 .*is too large"):
+        trained(callback, env=env)
+
+
 def test_returns_too_large_for_float32_are_an_error() -> None:
     env = counting_envs(2, lengths=[(40,)])
-    callback = scripted_callback(env, np.full((6, 2), 3e38))
+    callback = scripted_callback(env, np.full((6, 2), 3e38), weight=1.0, decay=0.0)
     with pytest.raises(ValueError, match=r"and its return inf: weight = 1 or extrinsic_weight = 1 is too large"):
-        trained(IntrinsicRewardCallback(callback.reward, weight=1.0, decay=0.0), env=env)
+        trained(callback, env=env)
 
 
-def test_a_reward_of_the_task_that_is_nan_is_named() -> None:
+@pytest.mark.parametrize("weight", [0.1, "auto"])
+def test_a_reward_of_the_task_that_is_nan_is_named(weight: Any) -> None:
     env = counting_envs(2, reward=lambda number: float("nan") if number == 103 else 0.0)
     with pytest.raises(ValueError, match=r"reward at step 2 of environment 1 is nan .* the task's own reward is nan"):
-        trained(IntrinsicRewardCallback("revd"), env=env)
+        trained(IntrinsicRewardCallback("revd", weight=weight), env=env)
 
 
 @pytest.mark.parametrize("bonus", [np.nan, np.inf])
@@ -129,5 +138,6 @@ def test_a_decay_that_is_no_fraction_is_an_error(value: Any) -> None:
 @pytest.mark.parametrize("name", ["weight", "extrinsic_weight"])
 @pytest.mark.parametrize("value", [None, "1", True, np.nan, np.inf, -1, 10**400, 1j, np.complex64(1)])
 def test_a_weight_that_is_no_number_is_an_error(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^{name} must be a number of at least 0, got "):
+    valid = "'auto' or a number of at least 0" if name == "weight" else "a number of at least 0"
+    with pytest.raises(ValueError, match=rf"^{name} must be {valid}, got "):
         IntrinsicRewardCallback("revd", **{name: value})

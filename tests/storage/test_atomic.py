@@ -81,7 +81,7 @@ def test_leftovers_are_found_by_their_names(tmp_path):
     with replacing(tmp_path / "new") as temporary:
         assert leftovers(tmp_path) == [temporary]
         assert final_name(temporary) == "new"
-    # In a container the process that died had the same id as the one that goes on.
+    # In a container the process that died had the same id as the one that resumes.
     for name in (f".{os.getpid()}.mine", ".1.theirs.json", ".1.a.b", ".hidden", "plain", ".x.y"):
         (tmp_path / name).touch()
     assert sorted(final_name(path) for path in leftovers(tmp_path)) == ["a.b", "mine", "theirs.json"]

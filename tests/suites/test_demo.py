@@ -6,20 +6,16 @@ import pytest
 from revd.suites.demo import DemoConfig, demo_runs
 
 
-def test_both_methods_run_with_equal_settings_and_their_own_directories(tmp_path):
+def test_the_methods_run_with_equal_settings_and_their_own_directories(tmp_path):
     runs = demo_runs(DemoConfig(seeds=3), tmp_path)
-    assert [(run.method, run.seed) for run in runs] == [
-        ("PPO", 1),
-        ("PPO+REVD", 1),
-        ("PPO", 2),
-        ("PPO+REVD", 2),
-        ("PPO", 3),
-        ("PPO+REVD", 3),
+    methods = [("PPO", "auto"), ("PPO+REVD", "auto"), ("PPO+REVD", 0.1)]
+    assert [(run.method, run.weight, run.seed) for run in runs] == [
+        (*method, seed) for seed in (1, 2, 3) for method in methods
     ]
-    assert len({run.directory for run in runs}) == 6
-    plain, paid = runs[:2]
-    assert paid.weight == 1.0
-    assert replace(paid, reward="none", weight=plain.weight, output=plain.output) == plain
+    assert len({run.directory for run in runs}) == 9
+    plain, automatic, fixed = runs[:3]
+    assert replace(automatic, reward="none", output=plain.output) == plain
+    assert replace(fixed, weight="auto", output=automatic.output) == automatic
     assert {(run.task, run.steps, run.normalize) for run in runs} == {("MountainCar-v0", 120_000, "observations")}
 
 

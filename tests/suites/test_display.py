@@ -35,7 +35,7 @@ def text_of(renderable, *, width=80):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time that passes when told to."""
+    """A clock that the test sets."""
     now = [1000.0]
     monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
     return now

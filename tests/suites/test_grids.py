@@ -90,3 +90,20 @@ def test_unknown_suites_and_method_names():
     with pytest.raises(ValueError, match="did you mean 'smoke'"):
         find_suite("smok")
     assert list(method_names(SUITES["smoke"]))[:2] == ["ppo", "ppo+revd"]
+
+
+def test_other_rewards_are_run_with_each_algorithm():
+    runs = suite_runs("smoke", rewards=["mypkg.rewards:Mine", "revd+re3"], tasks=["classic/cart-pole"], seeds=[0])
+    assert [(config.algo, config.reward, config.directory.name) for config in runs] == [
+        ("ppo", "mypkg.rewards:Mine", "ppo-mypkg.rewards-Mine-seed0"),
+        ("ppo", "revd+re3", "ppo-revd+re3-seed0"),
+        ("a2c", "mypkg.rewards:Mine", "a2c-mypkg.rewards-Mine-seed0"),
+        ("a2c", "revd+re3", "a2c-revd+re3-seed0"),
+    ]
+    assert [config.method for config in runs] == ["PPO+Mine", "PPO+REVD+RE3", "A2C+Mine", "A2C+REVD+RE3"]
+
+
+def test_rewards_are_added_to_chosen_methods():
+    chosen = {"tasks": ["bullet/hopper"], "seeds": [0], "methods": ["ppo", "ppo+revd"]}
+    runs = suite_runs("paper-bullet-sparse", rewards=["re3", "revd"], **chosen)
+    assert [config.method for config in runs] == ["PPO", "PPO+REVD", "PPO+RE3"]

@@ -1,4 +1,4 @@
-"""Points that make a neighbour search hard, and the search itself in float64 where nothing can go wrong."""
+"""Points that make a neighbour search hard, and a naive search in float64."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def assert_exact(found: Tensor, x: Tensor, reference: ReferenceSet, k: int) -> N
 def searches(
     draw: st.DrawFn, *, n: int, m: int, d: tuple[int, ...], k: tuple[int, ...]
 ) -> tuple[Tensor, list[ReferenceSet], int]:
-    """Points, one or two sets and a number of neighbours: n and m at most so many, d and k of these."""
+    """Points, one or two sets and a number of neighbours, within the given sizes."""
     kind, seed = draw(st.sampled_from(KINDS)), draw(st.integers(0, 10_000))
     dimension = draw(st.sampled_from(d))
     rows, columns = draw(st.integers(2, n)), draw(st.integers(1, m))

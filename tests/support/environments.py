@@ -1,4 +1,4 @@
-"""Small deterministic environments whose observations say when they were made."""
+"""Small deterministic environments whose observations count themselves."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CountingEnv(gym.Env[Any, Any]):
 
 
 def show(space: spaces.Space[Any], number: int) -> Any:
-    """The element of `space` that stands for a number: neighbouring numbers look different."""
+    """The element of `space` for a number: neighbouring numbers give different elements."""
     if isinstance(space, spaces.Dict):
         return {key: show(part, number + 3 * index) for index, (key, part) in enumerate(space.spaces.items())}
     if isinstance(space, spaces.Discrete):

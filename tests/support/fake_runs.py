@@ -1,4 +1,4 @@
-"""A backend that trains nothing: its runs write what real ones would, and earn what a function says."""
+"""A launcher that trains nothing: its runs write what real ones would, with returns from a function."""
 
 import csv
 import json
@@ -9,13 +9,13 @@ from revd.storage.run_files import EPISODE_COLUMNS
 PARTS = 10
 
 
-class FakeBackend:
+class FakeLauncher:
     """
-    Starts runs that go on by so many tenths whenever `advance` is called, or to their end at once.
+    Starts runs that advance by tenths whenever `advance` is called, or to their end at once.
 
-    `earns(config, part)` is the return of the one episode that ends in a tenth, None for no episode. A run of which
-    `breaks(config)` gives a text fails with it after three tenths. Runs go on from their last checkpoint, which they
-    take after every `checkpoints` tenths; what they earn from there on is more by `luck` for each session before.
+    `earns(config, part)` is the return of the one episode that ends in a tenth, None for no episode. A run fails after
+    three tenths if `breaks(config)` gives a message. Runs resume from their last checkpoint, which they write after
+    every `checkpoints` tenths. Each session's returns are higher by `luck` than those of the session before.
     """
 
     def __init__(self, earns, *, breaks=lambda config: None, at_once=False, checkpoints=1, luck=0.0):
@@ -47,14 +47,14 @@ class FakeBackend:
 class FakeAttempt:
     queued = lost = False
 
-    def __init__(self, backend, config):
-        self.backend = backend
+    def __init__(self, launcher, config):
+        self.launcher = launcher
         self.config = config
         self.directory = RunDirectory(config.directory)
         self.directory.check(config)
         earlier = self.directory.read_status()
         reached = 0 if earlier is None else earlier.steps * PARTS // config.steps
-        self.done = reached // backend.checkpoints * backend.checkpoints
+        self.done = reached // launcher.checkpoints * launcher.checkpoints
         self.returns = {part: value for part, value in self._read_episodes().items() if part <= self.done}
         self.directory.start(config, resolved={"method": config.method}, steps=self._steps)
         self.sessions = len(json.loads(self.directory.run.read_text()).get("resumed", []))
@@ -84,9 +84,9 @@ class FakeAttempt:
 
     def _play(self, until):
         for part in range(self.done + 1, until + 1):
-            earned = self.backend.earns(self.config, part)
+            earned = self.launcher.earns(self.config, part)
             if earned is not None:
-                self.returns[part] = earned + self.backend.luck * self.sessions
+                self.returns[part] = earned + self.launcher.luck * self.sessions
         self.done = until
         self._write_episodes()
 
@@ -96,7 +96,7 @@ class FakeAttempt:
         self.running = state == "running"
 
     def advance(self, parts):
-        error = self.backend.breaks(self.config)
+        error = self.launcher.breaks(self.config)
         if not self.running:
             return
         self._play(max(min(self.done + parts, 3 if error else PARTS), self.done))
@@ -106,7 +106,7 @@ class FakeAttempt:
             self._say("finished" if self.done == PARTS else "running")
 
     def end_reason(self):
-        return self.backend.breaks(self.config) or "not a word"
+        return self.launcher.breaks(self.config) or "not a word"
 
     def ask_to_stop(self):
         if self.running:

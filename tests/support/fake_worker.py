@@ -1,4 +1,4 @@
-"""Stands for a backend's worker: a program that imports nothing slow and behaves as its task's name says."""
+"""In place of a launcher's worker: a program without slow imports that behaves as its task's name says."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def misbehave(task: str, directory: Path, config: dict[str, object]) -> None:
         (directory / "deaf").touch()
         time.sleep(60)
     if task == "endless":
-        # As the worker does: the end of its launcher is its own.
+        # As the real worker: it ends when its launcher ends.
         sys.stdin.readline()
         end(directory, config)
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
-# Finders that do not find what is hidden, neither modules nor, for who asks for versions, distributions.
+# Finders that do not find hidden modules or, for `importlib.metadata`, hidden distributions.
 _HIDING = """
 import json, re, sys
 

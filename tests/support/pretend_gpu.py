@@ -24,17 +24,17 @@ from revd.functional.search.triton_support import triton_works
 
 CUDA = torch.device("cuda", 0)
 CPU = torch.device("cpu")
-#: What asks for numbers, or for how many there are.
+#: Calls that read numbers, or count them.
 ASKING = {"__bool__", "__float__", "__int__", "__index__", "__contains__", "__format__", "__repr__", "item", "tolist"}
 ASKING |= {"equal", "allclose", "nonzero", "argwhere", "masked_select", "unique", "bincount", "repeat_interleave"}
-#: What does not even take single numbers of the host, as others do.
+#: Calls that do not accept even single numbers of the host, as others do.
 STRICT = {"stack", "cat", "gather", "index_select", "index_copy_", "scatter_", "embedding"}
-#: What may see both sides.
+#: Calls that may use tensors of both sides.
 MOVING = {"copy_", "tensor", "as_tensor", "__set__", "_has_compatible_shallow_copy_type"}
 
 
 class MixedError(RuntimeError):
-    """A GPU would have refused this."""
+    """An operation that would fail on a GPU."""
 
 
 class PretendGpu(TorchFunctionMode):
@@ -92,7 +92,7 @@ class PretendGpu(TorchFunctionMode):
             raise MixedError("a kernel was given tensors of the host")
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Called for whatever torch is asked for in Python."""
+        """Called for every function of torch in Python."""
         kwargs = dict(kwargs or {})
         name = function.__name__
         if name == "__get__":
@@ -213,7 +213,7 @@ class PretendGpu(TorchFunctionMode):
 
 
 def _changed(name: str, args: Any, kwargs: dict[str, Any]) -> list[Any]:
-    """What a function writes to, if it is told."""
+    """The tensors that a function writes to, if they are given."""
     in_place = (name.endswith("_") and not name.endswith("__")) or (name.startswith("__i") and name != "__index__")
     return [*args[: int(in_place)], kwargs.get("out")]
 
@@ -224,7 +224,7 @@ def _tensors(values: Any) -> list[Tensor]:
 
 @contextmanager
 def _checked_launches(gpu: PretendGpu) -> Iterator[None]:
-    """Look at what kernels are given, and away while the interpreter runs them."""
+    """Check the arguments of kernels, and check nothing while the interpreter runs them."""
     from triton.runtime.interpreter import GridExecutor
 
     run = GridExecutor.__call__

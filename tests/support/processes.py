@@ -1,4 +1,4 @@
-"""What the system knows about processes, and how tests wait for them without leaving any behind."""
+"""The state of processes, and waiting for them without leaving any behind."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from typing import Any
 def until(
     happened: Callable[[], object], *, seconds: float = 60.0, process: subprocess.Popen[Any] | None = None
 ) -> None:
-    """Wait for what another process or thread does; fails after so many seconds, or once the process has ended."""
+    """Wait for another process or thread; fail after the given seconds, or once the process has ended."""
     deadline = time.monotonic() + seconds
     while not happened():
         assert process is None or process.poll() is None, f"process {process.pid} has ended too early"
@@ -24,7 +24,7 @@ def until(
 @contextmanager
 def ended(process: subprocess.Popen[Any]) -> Iterator[list[int]]:
     """
-    Kill a process at the end of the block, and whoever descends from it, however the block ends: by a time limit too.
+    Kill a process at the end of the block, and its descendants, however the block ends: by a time limit too.
 
     Descendants are lost sight of once a process is gone. The list is for those that it had before it was killed.
     """
@@ -32,22 +32,22 @@ def ended(process: subprocess.Popen[Any]) -> Iterator[list[int]]:
     try:
         yield others
     finally:
-        for pid in {*family(process.pid), *others}:
+        for pid in {*process_tree(process.pid), *others}:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.communicate()
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is at work; a dead one whose parent has not asked yet is not."""
+    """Whether a process is running. A zombie is not."""
     return _stat(pid)[:1] not in ([], ["Z"])
 
 
-def family(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """A process and all that descend from it."""
     numbers = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     children = [number for number in numbers if _stat(number)[1:2] == [str(pid)]]
-    return [pid, *(member for child in children for member in family(child))]
+    return [pid, *(member for child in children for member in process_tree(child))]
 
 
 def _stat(pid: int) -> list[str]:

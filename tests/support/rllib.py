@@ -7,6 +7,7 @@ from gymnasium import spaces
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
+from revd import Rollout
 from revd.rllib.connector import IntrinsicRewardConnector
 from revd.rllib.episodes import Origin
 from revd.rllib.options import Options
@@ -15,12 +16,13 @@ BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 DISCRETE = spaces.Discrete(4)
 WEIGHT, DECAY = 0.5, 0.1
 #: Rewards, and what is passed to `connector` for them.
-METHODS: list[tuple[str, dict[str, Any]]] = [
+METHODS: list[tuple[Any, dict[str, Any]]] = [
     ("revd", {"k": 2}),
     ("revd", {"k": 2, "boundary": "episode"}),
     ("re3", {"k": 2}),
     ("re3", {"k": 2, "boundary": "episode"}),
     ("ride", {"k": 2}),
+    (["revd", "ride"], {"revd": {"k": 2}, "ride": {"k": 2}}),
 ]
 
 
@@ -54,7 +56,7 @@ class Environment:
         self.episode = self._reset()
 
     def sample(self, n_steps: int, *, ends: tuple[int, ...] = ()) -> list[SingleAgentEpisode]:
-        """Take so many steps, at some of which the episode ends, and return what RLlib would: whole ones and a part."""
+        """Take steps, and return the episodes as RLlib would: those that ended at `ends`, and the rest of the last."""
         episodes = []
         for step in range(n_steps):
             done = step in ends
@@ -90,7 +92,7 @@ def connector(
     reward: Any = "revd", *, seed: int | None = 3, n_runners: int = 2, n_learners: int = 1, **options: Any
 ) -> Any:
     layout = {"n_runners": n_runners, "envs_per_runner": 1, "n_learners": n_learners}
-    params = {name: options.pop(name) for name in ("k", "boundary") if name in options}
+    params = {name: options.pop(name) for name in ("k", "boundary", "revd", "ride") if name in options}
     chosen = Options(reward=reward, **{"weight": WEIGHT, "decay": DECAY, **options}, reward_params=params)
     return IntrinsicRewardConnector(chosen, seed=seed, **layout)
 
@@ -110,3 +112,21 @@ def paid(envs: list[Environment], episodes: list[SingleAgentEpisode], env: int) 
     own = [episode for episode in episodes if episode.id_.split(":")[1] == str(envs[env].runner)]
     own.sort(key=lambda episode: (int(episode.id_.split(":")[3]), episode.t_started))
     return [float(value) for episode in own for value in episode.get_rewards()]
+
+
+def logged(envs: list[Environment], start: list[int]) -> Rollout:
+    """What the environments did since, by a loop over their own logs."""
+    parts = [env.log[begin:] for env, begin in zip(envs, start, strict=True)]
+    shape = max(map(len, parts)), len(parts)
+    observations, following = np.zeros((*shape, 3), np.float32), np.zeros((*shape, 3), np.float32)
+    actions, dones = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for env, part in enumerate(parts):
+        for t, (before, action, _, after, done) in enumerate(part):
+            observations[t, env], actions[t, env], following[t, env], dones[t, env] = before, action, after, done
+    return Rollout(
+        observations=observations,
+        actions=actions,
+        next_observations=following,
+        dones=dones,
+        lengths=np.array([len(part) for part in parts]),
+    )

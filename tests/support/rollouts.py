@@ -19,7 +19,7 @@ DISCRETE = spaces.Discrete(4)
 
 @dataclass(frozen=True)
 class Shape:
-    """How random rollouts look."""
+    """Shapes and contents of random rollouts."""
 
     n_steps: int = 8
     n_envs: int = 2

@@ -1,4 +1,4 @@
-"""Tiny models, a reward with known numbers, and callbacks that look over the shoulder of a training."""
+"""Tiny models, a reward with known numbers, and callbacks that record a training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from revd import Rollout
 from revd.rewards import IntrinsicReward
-from revd.sb3 import IntrinsicRewardCallback
+from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
 from tests.support.environments import counting_envs
 
 Array = np.ndarray[Any, Any]
@@ -25,6 +25,8 @@ Array = np.ndarray[Any, Any]
 ALGORITHMS: dict[str, type[OnPolicyAlgorithm]] = {
     algorithm.__name__: algorithm for algorithm in (PPO, A2C, TRPO, RecurrentPPO, MaskablePPO)
 }
+#: Ours among them.
+ALL_ALGORITHMS: dict[str, type[OnPolicyAlgorithm]] = {**ALGORITHMS, "FastPPO": FastPPO, "FastA2C": FastA2C}
 
 
 def make_model(algo: str, env: VecEnv, *, n_steps: int = 8, policy: str = "MlpPolicy", **arguments: Any) -> Any:
@@ -33,13 +35,13 @@ def make_model(algo: str, env: VecEnv, *, n_steps: int = 8, policy: str = "MlpPo
     if algo == "RecurrentPPO":
         policy = policy.replace("Policy", "LstmPolicy")
         networks["lstm_hidden_size"] = 8
-    if algo != "A2C":
+    if "A2C" not in algo:
         arguments.setdefault("batch_size", n_steps * env.num_envs)
-    if algo in ("PPO", "RecurrentPPO", "MaskablePPO"):
+    if algo.endswith("PPO"):
         arguments.setdefault("n_epochs", 2)
     networks.update(arguments.pop("policy_kwargs", {}))
     arguments.setdefault("seed", 0)
-    model = ALGORITHMS[algo](policy, env, n_steps=n_steps, device="cpu", policy_kwargs=networks, **arguments)
+    model = ALL_ALGORITHMS[algo](policy, env, n_steps=n_steps, device="cpu", policy_kwargs=networks, **arguments)
     # SB3 would make a folder in /tmp for every learn().
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
@@ -51,7 +53,7 @@ def flat_parameters(model: Any) -> torch.Tensor:
 
 
 class ScriptedReward(IntrinsicReward):
-    """Pays what its table says, and remembers what it was shown."""
+    """Pays the bonuses of a table, and keeps the rollouts that it was given."""
 
     def __init__(self, *arguments: Any, table: Array | None = None, **parameters: Any) -> None:
         super().__init__(*arguments, **parameters)
@@ -98,7 +100,7 @@ class Seen:
 
 
 class Witness(BaseCallback):
-    """Writes down, independently of the code under test, what happened; the buffer at the time of `train()`."""
+    """Records, independently of the code under test, each rollout, and the buffer when `train()` is called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +176,7 @@ def scripted_callback(env: Any, table: np.ndarray | None = None, **arguments: An
 
 
 class LatestOfEachRollout(BaseCallback):
-    """Keeps what the bonus's callback, earlier in the list, and the logger say after each rollout."""
+    """Keeps the numbers of the bonus's callback, earlier in the list, and of the logger after each rollout."""
 
     def __init__(self, source: IntrinsicRewardCallback) -> None:
         super().__init__()

@@ -112,7 +112,7 @@ def test_rewards_that_are_never_alike_break_one_contract(reward: Any) -> None:
     assert {"no aliasing", "padding", "empty rollout", "normalize"} <= set(names.split(", ")) <= set(CHECKS)
 
 
-def test_what_else_is_broken_is_told_beside_it() -> None:
+def test_other_broken_contracts_are_reported_too() -> None:
     class Both(broken.WeightsFromTheGlobalGenerator):
         def compute(self, rollout: Any) -> torch.Tensor:
             return super().compute(rollout).double()

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from revd.testing import reward_checks
+from revd.rewards import REGISTRY, make_reward
+from revd.testing import check_reward, reward_checks
 from tests.support.rollouts import BOX, DISCRETE, changed, make_rollout
 
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-reward.md"
-REWARD, CHECK, SINGLY, TRAINING = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+REWARD, CHECK, SINGLY, TRAINING, MODEL, NAMING = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
 def run(block: str, names: dict[str, Any]) -> None:
@@ -59,6 +60,22 @@ def test_the_training_runs(names: dict[str, Any], capsys: pytest.CaptureFixture[
     assert hashes > 1
 
 
+def test_the_reward_with_a_model_keeps_every_contract_and_learns() -> None:
+    names: dict[str, Any] = {"__name__": "guide"}
+    run(MODEL, names)
+    check_reward(names["Surprise"])
+    reward, rollout = names["Surprise"](BOX, DISCRETE, 2, learning_rate=3e-3), make_rollout(0)
+    paid = [float(reward.compute(rollout).mean()) for _ in range(60) if reward.update(rollout)["model_loss"] > 0]
+    assert paid[-1] < 0.5 * paid[0]
+
+
 def test_what_the_page_links_to_is_there() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", GUIDE.read_text()):
         assert (GUIDE.parent / target).exists(), target
+
+
+def test_it_gets_a_name(names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTRY, "_registered", {})
+    run("from revd.sb3 import IntrinsicRewardCallback", names)
+    run(NAMING, names)
+    assert type(make_reward("hash_count", BOX, DISCRETE, n_envs=2, bits=3)) is names["HashCount"]

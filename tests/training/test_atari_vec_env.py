@@ -48,7 +48,7 @@ def games():
 
 
 def split(played):
-    """Steps at which a life was lost and the game went on, and steps at which the game ended."""
+    """Steps at which a life was lost and the game continued, and steps at which the game ended."""
     ended = [step for step, report in enumerate(played.column("episode")) if report is not None]
     lost = [step for step, done in enumerate(played.dones) if done[0] and step not in ended]
     return lost, ended

@@ -125,7 +125,7 @@ def test_a_worker_process_that_dies_is_named_and_the_rest_is_closed():
         assert not process.is_alive()
 
 
-def test_a_connection_that_is_lost_with_nobody_dead():
+def test_a_lost_connection_between_living_processes():
     env = CheckedVecEnv(counting_envs(2), "x")
     env.venv.reset = lambda: (_ for _ in ()).throw(EOFError())
     with pytest.raises(EnvironmentFault, match=r"one of the environments of task 'x' \(seed unknown\) .*a connection"):

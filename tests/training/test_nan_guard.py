@@ -19,12 +19,12 @@ from tests.training.test_session import learn
 
 TASK = "RevdTestRich-v0"
 ROLLOUT = 20
-#: From which step of its life on each environment of this module's task pays that much.
+#: The reward of this module's task, from the given step of each environment on.
 PLAN = {"reward": 1.0, "at": 0}
 
 
 class RichEnv(gymnasium.Wrapper):
-    """A cart-pole that pays what the plan says."""
+    """A cart-pole with the rewards of `PLAN`."""
 
     steps = 0
 
@@ -152,7 +152,7 @@ def test_the_cause_of_a_rollout_that_is_not_finite(rewards, values, said, policy
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_a_bonus_in_a_script_of_ones_own_blames_the_task_too():
+def test_the_error_names_the_task_in_a_users_script_too():
     env = counting_envs(2, lengths=[(40,)], reward=lambda number: 3e38)
     with pytest.raises(ValueError, match=r"the task's own reward is 3e\+38$"):
         trained(IntrinsicRewardCallback("revd"), env=env)

@@ -12,7 +12,7 @@ from revd.training.policies import FixedBatchNorm2d, PaperCNN, PaperCnnPolicy, p
 from tests.support.environments import counting_envs
 
 FRAMES = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-SMALL = spaces.Box(0, 255, (4, 36, 36), np.uint8)  # whose networks are made in no time
+SMALL = spaces.Box(0, 255, (4, 36, 36), np.uint8)  # small networks are made quickly
 VECTOR = spaces.Box(-1, 1, (8,))
 
 

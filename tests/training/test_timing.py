@@ -27,7 +27,7 @@ class Clock:
         self.now = 1000.0
 
     def takes(self, seconds, function=None):
-        """The function, which takes so many seconds more than none."""
+        """The function, made to take the given seconds on the test's clock."""
 
         def slow(*arguments, **keywords):
             self.now += seconds
@@ -99,7 +99,7 @@ def test_a_second_learn_counts_from_its_own_start(clock, tmp_path):
     assert training.seconds == TimeBreakdown(environment=2 * N_STEPS)
 
 
-def test_environments_that_nobody_measures_count_as_acting(clock, tmp_path):
+def test_unmeasured_environments_count_as_acting(clock, tmp_path):
     model = PPO("MlpPolicy", slow_environments(clock, seconds=1), n_steps=N_STEPS, batch_size=N_STEPS, device="cpu")
     training = Training(model=model)
     rows = learn(training, ROLLOUT, tmp_path)

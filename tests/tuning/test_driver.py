@@ -12,7 +12,7 @@ from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space
 from revd.tuning.scores import run_scores
 from revd.tuning.trial import RunningTrial
-from tests.support.fake_runs import FakeBackend
+from tests.support.fake_runs import FakeLauncher
 from tests.support.fake_searches import TRAINING, earns, run, search
 
 #: More than the ten trials that the sampler draws at random.
@@ -46,9 +46,9 @@ def test_equal_searches_are_equal(tmp_path):
 @pytest.mark.parametrize("looks", [0, 1, 4, 11, 23])
 def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path, looks):
     whole = run(search(tmp_path / "whole", trials=MANY), parts=5)
-    config, backend = search(tmp_path / "cut", trials=MANY), FakeBackend(earns)
-    assert run(config, backend=backend, looks=looks, parts=5) is None
-    assert not backend.running
+    config, launcher = search(tmp_path / "cut", trials=MANY), FakeLauncher(earns)
+    assert run(config, launcher=launcher, looks=looks, parts=5) is None
+    assert not launcher.running
     assert run(config, parts=5) == whole
 
 
@@ -77,11 +77,11 @@ def parts_in_runs(path, number):
 
 def test_parts_that_were_repeated_replace_those_in_the_journal(tmp_path):
     config = search(tmp_path, trials=1)
-    assert run(config, backend=FakeBackend(earns, checkpoints=4), looks=7) is None
+    assert run(config, launcher=FakeLauncher(earns, checkpoints=4), looks=7) is None
     before = parts_in_runs(tmp_path, 0)
     assert parts_in_journal(tmp_path) == [before]
     assert len(before) == 7
-    (record,) = run(config, backend=FakeBackend(earns, checkpoints=4, luck=50))
+    (record,) = run(config, launcher=FakeLauncher(earns, checkpoints=4, luck=50))
     now = parts_in_runs(tmp_path, 0)
     assert now[4] == before[4]
     assert now[5] == before[5] + 50
@@ -90,9 +90,9 @@ def test_parts_that_were_repeated_replace_those_in_the_journal(tmp_path):
 
 
 def test_a_run_that_is_reset_between_two_looks_has_its_final_scores(tmp_path, monkeypatch):
-    config, backend = search(tmp_path, trials=1), FakeBackend(earns, at_once=True)
+    config, launcher = search(tmp_path, trials=1), FakeLauncher(earns, at_once=True)
     monkeypatch.setattr(RunningTrial, "_new_scores", lambda trial, statuses: {1: -1.0, 2: -2.0})
-    run(config, backend=backend)
+    run(config, launcher=launcher)
     now = parts_in_runs(tmp_path, 0)
     del now[10]
     assert parts_in_journal(tmp_path) == [now]
@@ -101,9 +101,9 @@ def test_a_run_that_is_reset_between_two_looks_has_its_final_scores(tmp_path, mo
 def test_a_trial_that_is_pruned_after_a_reset_has_its_newest_score(tmp_path):
     config = search(tmp_path, trials=6)
     run(replace(config, trials=5), parts=10)
-    assert run(config, backend=FakeBackend(lambda config, part: 100.0, checkpoints=4), looks=7) is None
+    assert run(config, launcher=FakeLauncher(lambda config, part: 100.0, checkpoints=4), looks=7) is None
     assert len(parts_in_journal(tmp_path)[5]) == 7
-    record = run(config, backend=FakeBackend(lambda config, part: 100.0, checkpoints=4, luck=-200))[5]
+    record = run(config, launcher=FakeLauncher(lambda config, part: 100.0, checkpoints=4, luck=-200))[5]
     assert (record.state, record.score, record.steps) == ("pruned", -100.0, 500)
 
 
@@ -115,25 +115,25 @@ def test_no_trial_is_made_twice(tmp_path, words):
 
 def test_finished_trials_stay_and_more_can_be_added(tmp_path):
     first = run(search(tmp_path, trials=3))
-    backend = FakeBackend(earns)
-    assert run(search(tmp_path, trials=3), backend=backend) == first
-    assert backend.started == []
-    more = run(search(tmp_path, trials=5), backend=backend)
+    launcher = FakeLauncher(earns)
+    assert run(search(tmp_path, trials=3), launcher=launcher) == first
+    assert launcher.started == []
+    more = run(search(tmp_path, trials=5), launcher=launcher)
     assert more[:3] == first
-    assert len(backend.started) == 2
+    assert len(launcher.started) == 2
 
 
 def test_runs_at_a_time(tmp_path):
     most = []
-    backend = FakeBackend(earns)
+    launcher = FakeLauncher(earns)
 
     def watch(records):
-        most.append(backend.running)
-        backend.advance(4)
+        most.append(launcher.running)
+        launcher.advance(4)
 
-    tune(search(tmp_path, jobs=3, seeds=2, prune=False), watch=watch, backend=backend, interval=0)
+    tune(search(tmp_path, jobs=3, seeds=2, prune=False), watch=watch, launcher=launcher, interval=0)
     assert max(most) == 3
-    assert len(backend.started) == 16
+    assert len(launcher.started) == 16
 
 
 def test_a_trial_is_averaged_over_seeds(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from revd.episodes import PARTS
 from revd.runs.directory import RunDirectory
 from revd.tuning.pruning import MIN_FINISHED_TRIALS, MIN_PARTS, is_below_median
-from tests.support.fake_runs import FakeBackend
+from tests.support.fake_runs import FakeLauncher
 from tests.support.fake_searches import earns, run, search
 
 FINISHED = [{part: float(score) for part in range(1, 3 * PARTS)} for score in range(MIN_FINISHED_TRIALS)]
@@ -35,7 +35,7 @@ def test_a_good_first_seed_does_not_shield_those_after_it(tmp_path):
         late = int(config.directory.parent.name) >= MIN_FINISHED_TRIALS
         return part - 1000 * config.seed if late else part
 
-    records = run(search(tmp_path, trials=MIN_FINISHED_TRIALS + 1, seeds=2), backend=FakeBackend(disappoints))
+    records = run(search(tmp_path, trials=MIN_FINISHED_TRIALS + 1, seeds=2), launcher=FakeLauncher(disappoints))
     assert [one.state for one in records] == ["finished"] * MIN_FINISHED_TRIALS + ["pruned"]
     assert records[-1].steps == 1000 + MIN_PARTS * 100
 
@@ -59,11 +59,11 @@ def test_pruning_does_not_depend_on_the_interval(tmp_path, parts):
 
 
 def test_with_several_seeds_a_bad_trial_is_pruned_during_its_first(tmp_path):
-    backend = FakeBackend(earns)
-    records = run(search(tmp_path, trials=12, seeds=3), backend=backend)
+    launcher = FakeLauncher(earns)
+    records = run(search(tmp_path, trials=12, seeds=3), launcher=launcher)
     pruned = {f"{one.number:04d}" for one in records if one.state == "pruned"}
     assert 0 < len(pruned) < 12
-    started = Counter(config.directory.parent.name for config in backend.started)
+    started = Counter(config.directory.parent.name for config in launcher.started)
     assert started == {f"{one:04d}": 1 if f"{one:04d}" in pruned else 3 for one in range(12)}
 
 
@@ -72,10 +72,12 @@ def test_the_first_trial_is_never_pruned(tmp_path):
         return "the disk is full" if config.directory.parent.name == "0000" else None
 
     config = search(tmp_path, trials=MIN_FINISHED_TRIALS + 1)
-    worst_first = FakeBackend(lambda config, part: part - 100 * (config.directory.parent.name == "0000"), breaks=breaks)
-    assert [one.state for one in run(config, backend=worst_first)] == ["failed"] + ["finished"] * MIN_FINISHED_TRIALS
+    worst_first = FakeLauncher(
+        lambda config, part: part - 100 * (config.directory.parent.name == "0000"), breaks=breaks
+    )
+    assert [one.state for one in run(config, launcher=worst_first)] == ["failed"] + ["finished"] * MIN_FINISHED_TRIALS
     worst_first.breaks = lambda config: None
-    assert {one.state for one in run(config, backend=worst_first)} == {"finished"}
+    assert {one.state for one in run(config, launcher=worst_first)} == {"finished"}
 
 
 def test_without_a_pruner_all_trials_finish(tmp_path):

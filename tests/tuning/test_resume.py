@@ -19,10 +19,10 @@ from revd.runs.parameters import Parameters
 from revd.tuning.config import TuneConfig
 from revd.tuning.driver import tune
 from revd.tuning.parameters import make_space
-from tests.support.processes import ended, family, until
+from tests.support.processes import ended, process_tree, until
 
 pytestmark = pytest.mark.timeout(180)
-TRIALS = 3
+TRIALS = 2
 
 
 def arguments(output):
@@ -37,7 +37,7 @@ def test_a_search_whose_driver_was_killed_is_resumed(tmp_path, capsys, monkeypat
     process = subprocess.Popen([sys.executable, "-P", "-m", "revd", *arguments(tmp_path)], stdout=subprocess.DEVNULL)
     with ended(process) as orphans:
         until(lambda: list(tmp_path.glob("trials/*/seed0/checkpoints/steps-*")), process=process, seconds=120)
-        orphans += family(process.pid)[1:]
+        orphans += process_tree(process.pid)[1:]
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         begun = json.loads((tmp_path / "study.json").read_text())
@@ -46,13 +46,13 @@ def test_a_search_whose_driver_was_killed_is_resumed(tmp_path, capsys, monkeypat
     text = capsys.readouterr().out
     assert f"{TRIALS} of {TRIALS} trials ended" in text
     runs = [RunDirectory(path) for path in sorted(tmp_path.glob("trials/*/seed0"))]
-    assert [run.path.parent.name for run in runs] == ["0000", "0001", "0002"]
+    assert [run.path.parent.name for run in runs] == ["0000", "0001"]
     assert all(run.is_finished(1500) for run in runs)
     resumed = [json.loads(run.run.read_text()).get("resumed", []) for run in runs]
     assert any(session["steps"] > 0 for sessions in resumed for session in sessions), "no training started over"
     with (tmp_path / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["rank"] for row in rows] == ["1", "2", "3"]
+    assert [row["rank"] for row in rows] == ["1", "2"]
     (again,) = [line for line in text.splitlines() if line.startswith("The best again: ")]
     assert f"--reward-params k={rows[0]['k']}" in again
 

@@ -40,7 +40,7 @@ def test_a_run_that_has_not_begun_has_no_scores(tmp_path):
     assert run_scores(RunDirectory(tmp_path / "none"), 100, "final") == []
 
 
-def test_a_session_that_goes_back_meanwhile_makes_no_false_score(tmp_path, monkeypatch):
+def test_a_session_that_returns_to_a_checkpoint_makes_no_false_score(tmp_path, monkeypatch):
     directory = run_directory(tmp_path, "5,1.0,5,0\n", steps=50)
     statuses = [replace(directory.read_status(), steps=steps) for steps in (50, 10)]
     monkeypatch.setattr(directory, "read_status", lambda: statuses.pop(0))

@@ -80,7 +80,15 @@ def test_values_have_few_digits_and_stay_inside():
 @pytest.mark.parametrize("reward", ["revd", "re3", "ride"])
 def test_every_parameter_of_reward_and_algorithm_can_be_searched(reward):
     known = searchable_parameters(TrainConfig(task="CartPole-v1", n_envs=2, reward=reward))
-    assert {"weight", "decay", "extrinsic_weight", "embedding_size", "n_steps", "reward.embedding_size"} <= set(known)
+    assert {
+        "weight",
+        "strength",
+        "decay",
+        "extrinsic_weight",
+        "embedding_size",
+        "n_steps",
+        "reward.embedding_size",
+    } <= set(known)
     assert known["embedding_size"] is known["reward.embedding_size"]
     assert not {"seed", "reward.seed", "reward.normalize", "policy_kwargs", "algo.seed", "steps", "sparse"} & set(known)
     assert {known[name].field for name in ("weight", "reward.warmup", "algo.gamma")} == {
@@ -97,7 +105,7 @@ def test_the_default_values_are_valid(word):
 
 
 def test_values_are_set_in_their_fields():
-    base = TrainConfig(task="CartPole-v1", n_envs=2, reward_params=Parameters(alpha=0.3, k=2))
+    base = TrainConfig(task="CartPole-v1", n_envs=2, weight=0.1, reward_params=Parameters(alpha=0.3, k=2))
     space = make_space(base, ["weight=0.1:1", "reward.k=3,5", "algo.n_steps=32,64", "normalize=none,both"])
     assert [dimension.name for dimension in space] == ["weight", "k", "n_steps", "normalize"]
     assert [dimension.parameter.default for dimension in space] == [0.1, 2, 256, "none"]
@@ -110,6 +118,28 @@ def test_values_are_set_in_their_fields():
 def test_without_words_the_weight_is_searched():
     (dimension,) = make_space(CART_POLE)
     assert str(dimension) == "weight=0.001:10.0:log"
+    assert dimension.parameter.default == "auto"
+    assert type(dimension.parameter.set_in(CART_POLE, 1.0).weight) is float
+
+
+def test_an_automatic_weight_is_a_choice_beside_numbers():
+    (dimension,) = make_space(CART_POLE, ["weight=auto,0.1,1"])
+    assert dimension.candidates == ValueList(("auto", 0.1, 1))
+    assert with_values(CART_POLE, (dimension,), {"weight": "auto"}) == CART_POLE
+
+
+def test_the_strength_of_an_automatic_weight_is_searched():
+    (dimension,) = make_space(CART_POLE, ["strength"])
+    assert (str(dimension), dimension.parameter.default) == ("strength=0.01:1.0:log", 0.1)
+    training = with_values(CART_POLE, (dimension,), {"strength": 0.3})
+    assert (training.weight, training.strength) == ("auto", 0.3)
+
+
+def test_a_strength_is_not_searched_with_a_fixed_weight():
+    with pytest.raises(ValueError, match=r"search 'strength=0.01:1.0:log': strength 0.01 belongs to weight auto"):
+        make_space(TrainConfig(task="CartPole-v1", n_envs=2, weight=0.1), ["strength"])
+    with pytest.raises(ValueError, match=r"search 'weight=0.001:10.0:log': strength 0.3 belongs to weight auto"):
+        make_space(TrainConfig(task="CartPole-v1", n_envs=2, strength=0.3))
 
 
 @pytest.mark.parametrize(
@@ -127,6 +157,9 @@ def test_without_words_the_weight_is_searched():
         ("revd", ["k=3,300"], r"search 'k=3,300': "),
         ("revd", [f"n_steps=64:{10**15}"], r"search 'n_steps=64:1000000000000000': Unable to allocate"),
         ("revd", ["network=sb3,paper", "batch_norm=off,eval"], r"search network or batch_norm, not both"),
+        ("revd", ["weight", "strength"], r"search weight or strength, not both: a strength belongs to weight auto"),
+        ("revd", ["weight=aut,0.1"], r"weight must be a number or 'auto', got 'aut'"),
+        ("none", ["strength"], r"unknown parameter to search 'strength'"),
         ("revd", ["batch_norm=off,eval"], r"batch_norm is 'eval', but network 'sb3' has none"),
         ("revd", ["n_envs=0,2"], r"search 'n_envs=0,2': n_envs must be"),
         ("revd", ["k=a:b"], r"search 'k=a:b': the bounds of a range must be numbers"),
@@ -196,3 +229,18 @@ def test_a_space_must_have_room_for_all_trials(words, points):
 def test_the_default_directory():
     config = TuneConfig(training=TrainConfig(task="classic/mountain-car"), space=())
     assert config.directory == Path("runs/classic-mountain-car/tune-ppo-revd")
+
+
+def test_parameters_of_a_mixtures_members_can_be_searched():
+    base = TrainConfig(task="CartPole-v1", n_envs=2, reward="revd+re3", reward_params=Parameters.parse(["revd.k=2"]))
+    known = searchable_parameters(base)
+    assert (known["revd.k"].default, known["re3.k"].default, known["weights.re3"].default) == (2, 3, 1.0)
+    assert known["reward.revd.k"] is known["revd.k"]
+    assert not {"k", "revd.seed", "re3.normalize", "seed"} & set(known)
+    space = make_space(base, ["revd.k", "re3.log=true,false", "weights.re3=0.1:10:log"])
+    assert str(space[0]) == f"revd.k={DEFAULT_VALUES['k']}"
+    trial = with_values(base, space, {"revd.k": 5, "re3.log": False, "weights.re3": 0.5})
+    assert trial.reward_params == {"revd": {"k": 5}, "re3": {"log": False}, "weights": {"re3": 0.5}}
+    assert base.reward_params == {"revd": {"k": 2}}
+    with pytest.raises(ValueError, match=r"needs values for 'weights\.revd'"):
+        make_space(base, ["weights.revd"])

@@ -118,9 +118,10 @@ def test_a_task_that_has_not_paid_yet_is_not_called_drowned(balance: Balance) ->
     assert "drowns" in message, "it has paid"
 
 
-def test_after_a_resume_no_warning_says_that_the_task_has_not_paid() -> None:
+def test_after_an_old_file_no_warning_says_that_the_task_has_not_paid() -> None:
+    """It does not tell whether the task has."""
     observer = BalanceWarnings()
-    observer.resume()
+    observer.restore({})
     said = caught(
         lambda: [observer.observe(SILENT_TASK, undecayed=SILENT_TASK, size=RolloutSize(512, 1024)) for _ in range(30)]
     )
@@ -143,6 +144,7 @@ def test_many_duplicates_are_warned_of_once() -> None:
     )
     assert "eps = 0.0001" in message
     assert "eps=0.1" in message
+    assert "merge_duplicates=True" in message
     assert len(messages_about_duplicates(0.88, shape=(5000, 2))) == 1
 
 

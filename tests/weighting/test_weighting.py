@@ -1,5 +1,6 @@
 """The weighting as adapters use it: one comparison for each rollout, without any framework."""
 
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,27 +17,29 @@ from tests.support.rollouts import BOX, DISCRETE
 SIZE = RolloutSize(steps_per_env=500, steps=1_000)
 
 
-def caught(bonus: float, *, weight: float = 0.1, extrinsic_weight: float = 1.0, duplicates: float = 0.0) -> list[str]:
+def caught(
+    bonus: float, *, weight: float = 0.1, extrinsic_weight: float = 1.0, duplicates: float = 0.0, merge: bool = False
+) -> list[str]:
     """The warnings of 20 rollouts with such a bonus beside rewards of 0 and 1."""
     weighting = Weighting(weight=weight, decay=0.0, decay_per="rollout", extrinsic_weight=extrinsic_weight)
-    reward = make_reward("revd", BOX, DISCRETE, n_envs=2)
+    reward = make_reward("revd", BOX, DISCRETE, n_envs=2, merge_duplicates=merge)
     reward.record(duplicates=duplicates)
     task = np.arange(8.0).reshape(4, 2) % 2
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         for _ in range(20):
             weights = weighting.schedule.next_weights(np.full(4, 2))
-            weighting.check_balance(reward, bonus * task, weights, task, task=task, size=SIZE)
+            weighting.check_balance(bonus * task, weights, task, task=task, size=SIZE)
+            weighting.check_duplicates(reward, SIZE)
     return [str(entry.message) for entry in found]
 
 
 def test_the_balance_is_that_of_the_weighted_rewards() -> None:
     weighting = Weighting(weight=0.5, decay=0.5, decay_per="rollout", extrinsic_weight=2.0)
-    reward = make_reward("re3", BOX, DISCRETE, n_envs=2)
     task = np.array([[1.0, 0.0], [0.0, 3.0]])
     bonus = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
     weights = weighting.schedule.next_weights(np.full(2, 2))
-    balance = weighting.check_balance(reward, bonus, weights, task, task=task, size=SIZE)
+    balance = weighting.check_balance(bonus, weights, task, task=task, size=SIZE)
     assert balance.share == pytest.approx(0.25 * 10 / (0.25 * 10 + 2 * 4))
     assert balance.std_ratio == pytest.approx(0.25 * bonus.std() / (2 * task.std()))
 
@@ -48,6 +51,7 @@ def test_each_disproportion_has_its_warning() -> None:
         assert words in message
     (message,) = caught(1.0, duplicates=0.9)
     assert "exact copy in their segment" in message
+    assert caught(1.0, duplicates=0.9, merge=True) == [], "they are one state"
 
 
 @pytest.mark.parametrize("bonus", [0.0, 1e-3, 1e3])
@@ -69,4 +73,4 @@ def test_the_package_knows_no_framework() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.startswith(("import ", "from "))
     }
-    assert imported == {"__future__", "math", "warnings", "dataclasses", "typing", "numpy", "revd"}
+    assert imported - set(sys.stdlib_module_names) == {"numpy", "torch", "revd"}

@@ -6,7 +6,7 @@ from revd.analysis.reading.searches import Search
 from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES, Aggregate
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.figure_data import FigureData
-from revd.analysis.statistics.grouping import task_suite
+from revd.analysis.statistics.grouping import task_family
 from revd.episodes import FINAL_RETURN
 
 #: Most methods in colour, since a legend cannot tell more apart; of more methods, the best are in colour.
@@ -68,7 +68,7 @@ def search_title(search: Search) -> str:
 
 def pretty_task(task: str) -> str:
     """Turn `bullet/half-cheetah` into `Half Cheetah`; a plain Gymnasium id stays as it is."""
-    if task_suite(task) == "gymnasium":
+    if task_family(task) == "gymnasium":
         return task
     return " ".join(_pretty_word(word) for word in task.partition("/")[2].split("-"))
 

@@ -17,7 +17,7 @@ from revd.analysis.statistics.aggregate import Aggregate, Estimate, Profile, why
 from revd.analysis.statistics.figure_data import FigureData
 
 # Characters in a line of a row's label: labels of variants are long.
-_LABEL_WIDTH = 22
+_LABEL_WIDTH = 15
 # Most readable rows of the last panel; the CSV file has all.
 _MAX_PAIRS = 12
 
@@ -27,8 +27,7 @@ def draw_intervals(axes: Axes, estimates: Sequence[tuple[str, Estimate, str]]) -
     for row, (_, estimate, colour) in enumerate(estimates):
         axes.barh(row, estimate.high - estimate.low, left=estimate.low, height=0.55, color=colour, alpha=0.45)
         axes.vlines(estimate.value, row - 0.275, row + 0.275, color=colour, linewidth=2.2)
-    labels = [textwrap.fill(label, _LABEL_WIDTH, replace_whitespace=False) for label, _, _ in estimates]
-    axes.set_yticks(range(len(estimates)), labels)
+    axes.set_yticks(range(len(estimates)), [_wrap(label) for label, _, _ in estimates])
     axes.set_ylim(len(estimates) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color="0.9", linewidth=0.8)
@@ -56,13 +55,19 @@ def comparison_figure(data: FigureData, *, styles: Mapping[str, Style]) -> Figur
         styles = distinct_styles(list(found.iqm))
     rows = max(len(found.iqm), min(len(found.improvements), _MAX_PAIRS), 3)
     width = 13.0 if any(len(method) > _LABEL_WIDTH for method in found.iqm) else 11.0
-    figure, body = captioned_figure(width, 1.4 + 0.45 * rows, caption)
+    # Room for the lines of the longest label, which names two methods.
+    lines = 1 + max(_wrap(f"over {method}").count("\n") + 1 for method in found.iqm)
+    figure, body = captioned_figure(width, 1.4 + (0.1 + 0.175 * lines) * rows, caption)
     means, profiles, improvements = body.subplots(1, 3, width_ratios=(1.0, 1.15, 1.0))
     _draw_means(means, found, styles)
     _draw_profiles(profiles, found, styles)
     _draw_improvements(improvements, found, styles)
     title_figure(body, f"{data.plan.title}, over {_task_count(found)}")
     return figure
+
+
+def _wrap(label: str) -> str:
+    return "\n".join(textwrap.fill(line, _LABEL_WIDTH) for line in label.split("\n"))
 
 
 def _keep_best(found: Aggregate) -> Aggregate:

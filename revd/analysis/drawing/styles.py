@@ -18,7 +18,7 @@ _PAPER = {
     "A2C": COLOURS[5],
     "A2C+REVD": COLOURS[4],
 }
-_OTHERS = ("#000000", "#7F7F7F", "#882255", "#44AA99", "#332288", "#999933")
+_OTHERS = ("#7F7F7F", "#000000", "#882255", "#44AA99", "#332288", "#999933")
 _DASHED = (0, (4, 1.5))
 _VARIANTS: tuple[LineStyle, ...] = ("solid", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
 # Fraction of its brightness that a colour loses each time the dashes repeat.
@@ -39,11 +39,14 @@ def method_styles(methods: Iterable[str]) -> dict[str, Style]:
     known = [label.partition(" (")[0] for label in labels]
     others = sorted({method for method in known if method not in _PAPER})
     colours = _PAPER | dict(zip(others, cycle(_OTHERS), strict=False))
+    # A variant gets a colour that no method has, as long as there is one; then darker shades of its method's.
+    free = [colour for colour in COLOURS if colour not in {colours[method] for method in known}]
     styles = {}
     for index, (label, method) in enumerate(zip(labels, known, strict=True)):
         earlier = known[:index].count(method)
         dashes = _DASHED if label == method and method.startswith("A2C") else _VARIANTS[earlier % len(_VARIANTS)]
-        styles[label] = Style(colour=_darken(colours[method], earlier // len(_VARIANTS)), dashes=dashes)
+        own = _darken(colours[method], earlier // len(_VARIANTS))
+        styles[label] = Style(colour=free.pop(0) if earlier and free else own, dashes=dashes)
     return styles
 
 

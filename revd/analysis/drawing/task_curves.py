@@ -23,7 +23,7 @@ _OTHERS = "0.82"
 def draw_curve(axes: Axes, curve: Curve, *, style: Style) -> Axes:
     """Add one method: its mean as a line, one standard deviation to both sides as a band."""
     if curve.seeds > 1:
-        axes.fill_between(curve.steps, curve.low, curve.high, color=style.colour, alpha=0.18, linewidth=0)
+        axes.fill_between(curve.steps, curve.low, curve.high, color=style.colour, alpha=0.14, linewidth=0)
     axes.plot(curve.steps, curve.mean, color=style.colour, linestyle=style.dashes, linewidth=1.6)
     return axes
 

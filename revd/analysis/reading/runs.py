@@ -4,7 +4,7 @@ Only the file formats are known here, not the code that writes them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from revd.analysis.reading.damage import find_damage
+from revd.analysis.reading.values import require_finite, require_natural, require_probability, require_text
 from revd.arrays import Array
 from revd.episodes import NO_EPISODES, EpisodeFile, Episodes, read_episodes
 from revd.storage.csv_file import read_csv
 from revd.storage.plain_file import read_plain_text
 from revd.storage.run_files import CONFIG, EPISODES, PROGRESS, RUN, STATUS
 
-_INTEGER_LIMIT = 2**63
+#: Shares of the bonus in the absolute reward and in the wall time.
+BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
 #: Files beside `config.json` that a report reads.
 _OTHER_FILES = (STATUS, RUN, EPISODES, PROGRESS)
 
@@ -44,6 +46,10 @@ class RecordedRun:
     """`config.json` without its `resolved` entry."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """`run.json`: versions, commit and the command that repeats the run."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """How the last session of a finished run spent its time, by part."""
+    bonus: Mapping[str, float] = field(default_factory=dict)
+    """Means of `BONUS_COLUMNS` over the logged rollouts; NaN if a column was not logged."""
     damage: str | None = None
     """What is wrong with its files, so that its numbers cannot be trusted; None if no damage was found."""
     variant: str = ""
@@ -70,34 +76,12 @@ class RecordedRun:
         return self.state != "failed" and self.damage is None and len(self.episodes.returns) > 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundRuns:
-    """Runs, and a message for each directory that looks like a run and could not be read."""
-
-    runs: tuple[RecordedRun, ...]
-    unreadable: tuple[str, ...] = ()
-
-
-def find_runs(paths: Sequence[Path]) -> FoundRuns:
-    """Load all runs at or below some paths, each once; a ValueError lists the paths if there are none."""
-    directories = {file.parent.resolve(): file.parent for path in paths for file in path.rglob(CONFIG)}
-    runs, unreadable = [], []
-    for directory in sorted(directories.values()):
-        try:
-            runs.append(load_run(directory))
-        except ValueError as error:
-            unreadable.append(str(error))
-    if not runs:
-        raise ValueError("; ".join([f"no runs found: {_describe_paths(paths)}", *unreadable]))
-    return FoundRuns(runs=tuple(sorted(runs, key=_sort_key)), unreadable=tuple(unreadable))
-
-
 def load_runs(root: Path) -> list[RecordedRun]:
     """Load all runs below a directory, ordered by task, method and seed.
 
     A ValueError says which run cannot be read.
     """
-    return sorted((load_run(path.parent) for path in root.rglob(CONFIG)), key=_sort_key)
+    return sorted((load_run(path.parent) for path in root.rglob(CONFIG)), key=sort_key)
 
 
 def load_run(directory: Path) -> RecordedRun:
@@ -112,17 +96,19 @@ def load_run(directory: Path) -> RecordedRun:
         state, task, steps = str(status.get("state", "unknown")), config["task"], config["steps"]
         return RecordedRun(
             directory=directory,
-            task=_require_text("task", task),
-            method=_require_text("method", config["resolved"]["method"]),
-            seed=_require_natural("seed", config["seed"]),
-            total_steps=_require_natural("steps", steps),
+            task=require_text("task", task),
+            method=require_text("method", config["resolved"]["method"]),
+            seed=require_natural("seed", config["seed"]),
+            total_steps=require_natural("steps", steps),
             reached=steps if state == "finished" else _steps_taken(status, file.episodes),
             state=state,
             episodes=file.episodes,
-            sparse=_require_probability("sparse", config.get("sparse")),
+            sparse=require_probability("sparse", config.get("sparse")),
             error=None if status.get("error") is None else str(status["error"]),
             settings={name: value for name, value in config.items() if name != "resolved"},
             origin=origin,
+            seconds=_read_seconds(status),
+            bonus=_bonus_means(directory / PROGRESS),
             damage=_find_irregular_file(directory) or damage,
         )
     except (OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -141,6 +127,22 @@ def load_progress(path: Path) -> dict[str, Array]:
         name: np.array([_number(cells[index]) for cells in rows], dtype=np.float64)
         for index, name in enumerate(table.columns)
     }
+
+
+def _bonus_means(path: Path) -> dict[str, float]:
+    progress = load_progress(path)
+    logged = {name: progress.get(name, np.empty(0)) for name in BONUS_COLUMNS}
+    finite = {name: values[np.isfinite(values)] for name, values in logged.items()}
+    return {name: float(values.mean()) if len(values) else float("nan") for name, values in finite.items()}
+
+
+def _read_seconds(status: Mapping[str, Any]) -> dict[str, float]:
+    """The seconds of a status; none of them if one is no number."""
+    seconds = status.get("seconds")
+    try:
+        return {str(name): require_finite("seconds", value) for name, value in dict(seconds or {}).items()}
+    except (TypeError, ValueError):
+        return {}
 
 
 def _read_episodes(
@@ -183,38 +185,9 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _steps_taken(status: Mapping[str, Any], episodes: Episodes) -> int:
     last = int(episodes.steps[-1]) if len(episodes.steps) else 0
-    return max(last, _require_natural("steps of status.json", status.get("steps") or 0))
+    return max(last, require_natural("steps of status.json", status.get("steps") or 0))
 
 
-def _require_text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise ValueError(f"{name} must be text on one line, got {value!r}")
-    return value
-
-
-def _require_natural(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _INTEGER_LIMIT:
-        raise ValueError(f"{name} must be an integer of at least 0 and below 2^63, got {value!r}")
-    return value
-
-
-def _require_probability(name: str, value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number from 0 to 1, or null, got {value!r}")
-    return value
-
-
-def _sort_key(run: RecordedRun) -> tuple[str, str, int, Path]:
+def sort_key(run: RecordedRun) -> tuple[str, str, int, Path]:
+    """By task, method and seed."""
     return run.task, run.method, run.seed, run.directory
-
-
-def _describe_paths(paths: Sequence[Path]) -> str:
-    return ", ".join(f"{str(path)!r} {_why_no_runs(path)}" for path in paths) or "no directory was given"
-
-
-def _why_no_runs(path: Path) -> str:
-    if not path.exists():
-        return "does not exist"
-    return f"holds no {CONFIG} at any depth" if path.is_dir() else "is not a directory"

@@ -74,6 +74,12 @@ def why_no_pairs(found: Aggregate) -> str:
     return f"only one method has runs of at least {MIN_SEEDS} seeds on every task: {', '.join(found.seeds)}"
 
 
+def bootstrap_mean(values: Array, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+    """The mean of `values` (runs,) with its interval."""
+    mean, low, high = _interval(values[:, None], lambda sample: np.array([sample.mean()]), resamples, seed)
+    return Estimate(value=float(mean[0]), low=float(low[0]), high=float(high[0]))
+
+
 def interquartile_mean(scores: Array, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """The mean of the middle half of all `scores` (runs, tasks); runs are resampled within each task."""
     value, low, high = _interval(scores, lambda sample: np.array([_middle_mean(sample)]), resamples, seed)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from revd.analysis.reading.runs import RecordedRun
-from revd.analysis.statistics.grouping import SUITE_TITLES, label_variant, setting_order, sort_runs, task_suite
+from revd.analysis.statistics.grouping import FAMILY_TITLES, label_variant, setting_order, sort_runs, task_family
 
 #: Pairs of methods (better, worse): a figure estimates how probably a run of the first beats one of the second.
 MethodPairs = tuple[tuple[str, str], ...]
@@ -100,28 +100,35 @@ def plan_figures(runs: Sequence[RecordedRun]) -> list[FigurePlan]:
     A figure of all methods is added if some are in none of the paper's figures.
     """
     plans = []
-    for suite, sparse in _settings(runs):
-        selected = [run for run in runs if task_suite(run.task) == suite and run.sparse == sparse]
+    for family, sparse in _settings(runs):
+        selected = [run for run in runs if task_family(run.task) == family and run.sparse == sparse]
         paper = [comparison for comparison in PAPER_COMPARISONS if comparison.sparse == (sparse is not None)]
-        shown = [*_distinct_comparisons(paper, selected), *_all_methods(selected, paper)]
-        plans += [_plan(suite, sparse, comparison, selected) for comparison in shown]
+        everything = _all_methods(selected, paper)
+        shown = [*_distinct_comparisons(paper, selected, complete=bool(everything)), *everything]
+        plans += [_plan(family, sparse, comparison, selected) for comparison in shown]
     return plans
 
 
 def _settings(runs: Iterable[RecordedRun]) -> list[tuple[str, float | None]]:
-    return sorted({(task_suite(run.task), run.sparse) for run in runs}, key=lambda setting: setting_order(*setting))
+    return sorted({(task_family(run.task), run.sparse) for run in runs}, key=lambda setting: setting_order(*setting))
 
 
 def _distinct_comparisons(
-    comparisons: Sequence[MethodComparison], runs: Sequence[RecordedRun]
+    comparisons: Sequence[MethodComparison], runs: Sequence[RecordedRun], *, complete: bool
 ) -> list[MethodComparison]:
-    """Comparisons for which there are runs, without those that only repeat a part of another one."""
+    """Comparisons for which there are runs, without those that only repeat a part of another one.
+
+    If there is a figure of all methods, they repeat a part of it, unless all their methods are there (`complete`).
+    """
     present = {run.method for run in runs}
     shown = [present & set(comparison.methods) for comparison in comparisons]
     return [
         comparison
         for index, comparison in enumerate(comparisons)
-        if shown[index] and not any(shown[index] < other for other in shown) and shown[index] not in shown[:index]
+        if shown[index]
+        and (len(shown[index]) == len(comparison.methods) or not complete)
+        and not any(shown[index] < other for other in shown)
+        and shown[index] not in shown[:index]
     ]
 
 
@@ -135,7 +142,7 @@ def _all_methods(runs: Sequence[RecordedRun], comparisons: Sequence[MethodCompar
     return [MethodComparison(name=name, title="all methods", methods=tuple(present), pairs=pairs)]
 
 
-def _plan(suite: str, sparse: float | None, comparison: MethodComparison, runs: Sequence[RecordedRun]) -> FigurePlan:
+def _plan(family: str, sparse: float | None, comparison: MethodComparison, runs: Sequence[RecordedRun]) -> FigurePlan:
     chosen = [run for run in runs if run.method in comparison.methods]
     chosen.sort(key=lambda run: (comparison.methods.index(run.method), run.variant, run.task, run.seed))
     labels = {run.label: run.method for run in chosen}
@@ -147,8 +154,8 @@ def _plan(suite: str, sparse: float | None, comparison: MethodComparison, runs: 
         if (labels[better], labels[worse]) == pair
     ]
     missing = set(comparison.methods) - set(labels.values())
-    title = f"{SUITE_TITLES[suite]}: {', '.join(dict.fromkeys(labels.values())) if missing else comparison.title}"
-    name = f"{suite}-{comparison.name}"
+    title = f"{FAMILY_TITLES[family]}: {', '.join(dict.fromkeys(labels.values())) if missing else comparison.title}"
+    name = f"{family}-{comparison.name}"
     if sparse is not None:
         name, title = f"{name}-{sparse:g}", f"{title} (rewards zeroed with probability {sparse:g})"
     return FigurePlan(name=name, title=title, runs=tuple(chosen), pairs=tuple(pairs))

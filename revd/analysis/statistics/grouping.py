@@ -10,7 +10,7 @@ from revd.analysis.reading.runs import RecordedRun
 Key = TypeVar("Key", bound=Hashable)
 
 
-SUITE_TITLES: Mapping[str, str] = {
+FAMILY_TITLES: Mapping[str, str] = {
     "atari": "Atari",
     "bullet": "PyBullet",
     "classic": "Classic control",
@@ -21,10 +21,11 @@ SUITE_TITLES: Mapping[str, str] = {
 #: Tables and legends list these methods first, in this order, then all others by name.
 METHOD_ORDER = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE", "A2C", "A2C+REVD")
 
+_WEIGHT = "weight"
 # These settings may differ between runs of one method: they do not change what the agent learns from.
 _IGNORED_SETTINGS = frozenset(
     {
-        "task", "algo", "reward", "sparse", "seed", "steps", "output", "engine", "device", "trainer",
+        "task", "algo", "sparse", "seed", "steps", "output", "engine", "device", "trainer",
         "threads", "emulator_threads", "checkpoint_every", "eval_every", "eval_episodes", "reward_params.seed",
     }
 )  # fmt: skip
@@ -43,40 +44,55 @@ def label_variant(label: str) -> str:
     return label.partition(" (")[2]
 
 
-def task_suite(task: str) -> str:
-    """The suite of a task: "bullet" for `bullet/hopper`, "gymnasium" for a plain Gymnasium id."""
+def task_family(task: str) -> str:
+    """The family of a task: "bullet" for `bullet/hopper`, "gymnasium" for a plain Gymnasium id."""
     prefix, separator, _ = task.partition("/")
-    return prefix if separator and prefix in SUITE_TITLES else "gymnasium"
+    return prefix if separator and prefix in FAMILY_TITLES else "gymnasium"
 
 
 def name_variants(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     """Set `variant` of runs whose method was run with several settings, so that they are never pooled.
 
-    A variant is described by the settings that differ between runs of the same method on the same task.
+    A variant is described by the settings that differ between runs of the same method on the same task, or by its
+    weight alone if no two variants have the same one.
     """
     flat = {run.directory: _flatten(run.settings) for run in runs}
     varying: dict[tuple[str, float | None, str], set[str]] = {}
     for (task, sparse, method), group in group_by(runs, lambda run: (run.task, run.sparse, run.method)).items():
         settings = [flat[run.directory] for run in group]
-        varying.setdefault((task_suite(task), sparse, method), set()).update(_varying_names(settings))
+        varying.setdefault((task_family(task), sparse, method), set()).update(_telling_names(settings))
     return [
         replace(
-            run, variant=_describe_variant(flat[run.directory], varying[task_suite(run.task), run.sparse, run.method])
+            run, variant=_describe_variant(flat[run.directory], varying[task_family(run.task), run.sparse, run.method])
         )
         for run in runs
     ]
 
 
+def other_settings(runs: Sequence[RecordedRun]) -> dict[str, str]:
+    """By label, the settings that differ between variants but are not in their labels; only labels that have some."""
+    flat = {run.directory: _flatten(run.settings) for run in runs}
+    found: dict[str, dict[str, None]] = {}
+    for group in group_by(runs, lambda run: (run.task, run.sparse, run.method)).values():
+        names = _varying_names([flat[run.directory] for run in group])
+        for run in group:
+            shown = {part.partition("=")[0] for part in run.variant.split(", ")}
+            hidden = {name for name in names if name.rpartition(".")[2] not in shown}
+            if text := _describe_variant(flat[run.directory], hidden):
+                found.setdefault(run.label, {})[text] = None
+    return {label: " or ".join(texts) for label, texts in found.items()}
+
+
 def sort_runs(runs: Iterable[RecordedRun]) -> list[RecordedRun]:
-    """Sort runs for tables: by suite, sparseness, task, method, variant and seed."""
+    """Sort runs for tables: by family, sparseness, task, method, variant and seed."""
     return sorted(
-        runs, key=lambda run: (*setting_order(task_suite(run.task), run.sparse), run.task, *_method_order(run))
+        runs, key=lambda run: (*setting_order(task_family(run.task), run.sparse), run.task, *_method_order(run))
     )
 
 
-def setting_order(suite: str, sparse: float | None) -> tuple[int, float]:
-    """Sort key of a suite and a probability of hidden rewards; dense rewards come first."""
-    return list(SUITE_TITLES).index(suite), -1.0 if sparse is None else sparse
+def setting_order(family: str, sparse: float | None) -> tuple[int, float]:
+    """Sort key of a family and a probability of hidden rewards; dense rewards come first."""
+    return list(FAMILY_TITLES).index(family), -1.0 if sparse is None else sparse
 
 
 def _method_order(run: RecordedRun) -> tuple[int, str, str, int, str]:
@@ -99,6 +115,14 @@ def _varying_names(settings: Sequence[Mapping[str, str]]) -> set[str]:
     """Names of settings that are not equal in all runs."""
     names = {name for values in settings for name in values}
     return {name for name in names if len({values.get(name, _default_value(name)) for values in settings} - {None}) > 1}
+
+
+def _telling_names(settings: Sequence[Mapping[str, str]]) -> set[str]:
+    """Names of settings that tell all variants apart: the weight, if it does, else all that differ."""
+    names = _varying_names(settings)
+    variants = {tuple(values.get(name, _default_value(name)) for name in sorted(names)) for values in settings}
+    weights = {values.get(_WEIGHT) for values in settings}
+    return {_WEIGHT} if _WEIGHT in names and len(weights) == len(variants) else names
 
 
 def _default_value(name: str) -> str | None:

@@ -22,7 +22,7 @@ class MethodSummary:
 
 def summarize(runs: Sequence[RecordedRun], *, threshold: float, window: int = WINDOW) -> list[MethodSummary]:
     """Summarise each method over its runs that have a final return."""
-    groups = group_by(runs_with_score(runs), lambda run: run.method)
+    groups = group_by(runs_with_score(runs), lambda run: run.label)
     return [_summarize_method(method, group, threshold, window) for method, group in groups.items()]
 
 

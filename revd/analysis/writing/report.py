@@ -2,28 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from revd.analysis.drawing.captions import comparison_caption, curve_caption, plural, search_caption, search_title
 from revd.analysis.reading.commands import repeat_command
-from revd.analysis.reading.runs import RecordedRun, load_progress
+from revd.analysis.reading.runs import BONUS_COLUMNS, RecordedRun
 from revd.analysis.reading.searches import Search
-from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES, interquartile_mean
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.figure_data import ReportData
-from revd.analysis.statistics.grouping import group_by
-from revd.analysis.statistics.scores import MIN_SEEDS, final_score, runs_with_score
+from revd.analysis.statistics.grouping import group_by, other_settings
+from revd.analysis.statistics.scores import final_score, runs_with_score
 from revd.analysis.writing.figure_files import FigureFiles, ImageFiles, ReportFiles, SearchFiles
+from revd.analysis.writing.hand_written import hand_written
 from revd.analysis.writing.markdown import MISSING, escape, link, numbers, percent, table
-from revd.episodes import FINAL_RETURN
-from revd.storage.run_files import PROGRESS, RUN
+from revd.analysis.writing.return_tables import return_tables, setting
+from revd.storage.run_files import RUN
 
 #: The reason if there is no figure.
 NOTHING_TO_DRAW = "all runs failed, are damaged, or have no finished episode"
 #: Most trials of a search in a table.
 MAX_TRIALS = 20
-BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
 
 
 def report(
@@ -32,14 +32,16 @@ def report(
     page: Path,
     *,
     unreadable: Sequence[str] = (),
+    parts: Mapping[str, str] = MappingProxyType({}),
     window: int = WINDOW,
 ) -> str:
-    """The text of the page; links are relative to `page`."""
+    """The text of the page, with the `parts` that people wrote; links are relative to `page`."""
     sections = [
-        ["# Report", "", _overview(data), ""],
-        *([_what_was_run(data.runs), _returns(data.runs)] if data.runs else []),
+        [*hand_written("introduction", parts, default="# Report"), _overview(data), ""],
+        *([_what_was_run(data.runs), return_tables(data.runs, window=window)] if data.runs else []),
         _searches(files.searches, page, window),
         _figures(files, page, window),
+        hand_written("findings", parts),
         _bonus(data.runs),
         _damaged(data.all_runs),
         _incomplete(data, unreadable),
@@ -47,19 +49,6 @@ def report(
         _commands(data),
     ]
     return "\n".join(line for section in sections for line in section).rstrip() + "\n"
-
-
-def setting(run: RecordedRun) -> str:
-    """The task of a run, and its probability of hidden rewards, if they were sparse."""
-    return run.task if run.sparse is None else f"{run.task}, sparse {run.sparse:g}"
-
-
-def bonus_means(run: RecordedRun) -> dict[str, float]:
-    """Shares of the bonus in the reward and in the time, averaged over rollouts; NaN if not logged."""
-    progress = load_progress(run.directory / PROGRESS)
-    logged = {name: progress.get(name, np.empty(0)) for name in BONUS_COLUMNS}
-    finite = {name: values[np.isfinite(values)] for name, values in logged.items()}
-    return {name: float(values.mean()) if len(values) else float("nan") for name, values in finite.items()}
 
 
 def _overview(data: ReportData) -> str:
@@ -80,36 +69,9 @@ def _what_was_run(runs: Sequence[RecordedRun]) -> list[str]:
         seeds = ", ".join(str(run.seed) for run in group)
         steps = " and ".join(f"{steps:,}" for steps in sorted({run.total_steps for run in group}))
         rows.append((task, method, seeds, steps, f"{sum(run.finished for run in group)} of {len(group)}"))
-    return ["## What was run", "", *table(("task", "method", "seeds", "steps", "finished"), rows, numbers=2)]
-
-
-def _returns(runs: Sequence[RecordedRun]) -> list[str]:
-    lines = [
-        "## Final returns",
-        "",
-        f"Of finished runs that are not damaged: {FINAL_RETURN}. ± is the sample standard deviation (n - 1) over "
-        f"seeds; IQM the interquartile mean with its {CONFIDENCE:.0%} bootstrap interval ({RESAMPLES:,} "
-        f"resamples), which takes {MIN_SEEDS} seeds.",
-        "",
-    ]
-    columns = ("method", "seeds", "mean final return ± std", "IQM", f"{CONFIDENCE:.0%} interval")
-    for task, group in group_by(runs, setting).items():
-        rows = [_final_row(method, found) for method, found in group_by(group, lambda run: run.label).items()]
-        lines += [f"### {escape(task)}", "", *table(columns, rows, numbers=4)]
-    return lines
-
-
-def _final_row(method: str, runs: Sequence[RecordedRun]) -> tuple[object, ...]:
-    finals = np.array([final_score(run) for run in runs_with_score(runs)])
-    if not len(finals):
-        return method, 0, MISSING, MISSING, MISSING
-    if len(finals) < MIN_SEEDS:
-        return method, len(finals), *numbers(float(finals[0])), MISSING, MISSING
-    middle = interquartile_mean(finals[:, None])
-    mean, deviation, iqm, low, high = numbers(
-        float(finals.mean()), float(finals.std(ddof=1)), middle.value, middle.low, middle.high
-    )
-    return method, len(finals), f"{mean} ± {deviation}", iqm, f"{low} to {high}"
+    lines = ["## What was run", "", *table(("task", "method", "seeds", "steps", "finished"), rows, numbers=2)]
+    others = [f"- {escape(label)}: also {escape(text)}" for label, text in other_settings(runs).items()]
+    return lines + others + [""] * bool(others)
 
 
 def _searches(searches: Sequence[SearchFiles], page: Path, window: int) -> list[str]:
@@ -177,8 +139,8 @@ def _image(title: str, files: ImageFiles, caption: str, page: Path, *, more: str
 def _bonus(runs: Sequence[RecordedRun]) -> list[str]:
     rows = []
     for (task, method), group in _by_method(runs).items():
-        means = [bonus_means(run) for run in group]
-        values = [[found[name] for found in means if np.isfinite(found[name])] for name in BONUS_COLUMNS]
+        means = [[run.bonus.get(name, np.nan) for run in group] for name in BONUS_COLUMNS]
+        values = [[value for value in found if np.isfinite(value)] for found in means]
         if any(values):
             rows.append((task, method, *(percent(float(np.mean(found)) if found else np.nan) for found in values)))
     if not rows:
@@ -227,8 +189,15 @@ def _incomplete(data: ReportData, unreadable: Sequence[str]) -> list[str]:
 
 
 def _software(runs: Sequence[RecordedRun]) -> list[str]:
-    rows = [(len(group), *origin) for origin, group in group_by(runs, _origin).items()]
-    return ["## Software", "", *table(("runs", "commit", "Python", "packages", "platform"), rows)]
+    rows = [(len(group), _hours(group), *origin) for origin, group in group_by(runs, _origin).items()]
+    explained = "Hours of finished runs, each its wall-clock time alone; of a resumed run, its last session."
+    columns = ("runs", "hours", "commit", "Python", "packages", "platform")
+    return ["## Machine, hours and software", "", explained, "", *table(columns, rows)]
+
+
+def _hours(runs: Sequence[RecordedRun]) -> str:
+    seconds = sum(sum(run.seconds.values()) for run in runs)
+    return f"{seconds / 3600:.2f}" if seconds else MISSING
 
 
 def _origin(run: RecordedRun) -> tuple[str, str, str, str]:

@@ -1,6 +1,6 @@
 from itertools import combinations
 
-from revd.analysis.drawing.styles import method_styles
+from revd.analysis.drawing.styles import COLOURS, method_styles
 
 PAPER = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE", "A2C", "A2C+REVD")
 
@@ -23,7 +23,13 @@ def test_other_methods_do_not_take_the_paper_colours():
     assert len({style.colour for style in styles.values()}) == 9
 
 
-def test_variants_keep_the_colour_and_differ():
-    styles = method_styles([f"PPO+RE3 (k={k})" for k in range(6)])
+def test_variants_take_the_colours_that_are_left_and_then_shades_of_their_own():
+    styles = method_styles([f"PPO+RE3 (k={k})" for k in range(9)])
     assert all(one != other for one, other in combinations(styles.values(), 2))
-    assert [style.colour for style in styles.values()] == ["#009E73"] * 4 + ["#00573F"] * 2
+    others = [colour for colour in COLOURS if colour != "#009E73"]
+    assert [style.colour for style in styles.values()] == ["#009E73", *others, "#00573F", "#00573F", "#003023"]
+
+
+def test_a_variant_does_not_take_the_colour_of_a_method_that_is_shown():
+    styles = method_styles(["PPO", "PPO+REVD (weight=0.1)", "PPO+REVD (weight=auto)"])
+    assert [style.colour for style in styles.values()] == [COLOURS[0], COLOURS[1], COLOURS[2]]

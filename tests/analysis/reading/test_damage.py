@@ -9,7 +9,8 @@ import socket
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import find_runs, load_run
+from revd.analysis.reading.runs import load_run
+from revd.analysis.reading.sources import find_runs
 from revd.analysis.statistics.scores import runs_with_score
 from revd.runs.config import TrainConfig
 from revd.runs.parameters import Parameters
@@ -190,5 +191,5 @@ def test_a_fifo_in_the_place_of_a_run(tmp_path):
     write_run(tmp_path / "good", returns=[1])
     os.mkfifo(tmp_path / "run")
     assert len(find_runs([tmp_path]).runs) == 1
-    with pytest.raises(ValueError, match=r"no runs found: .*run' is not a directory"):
+    with pytest.raises(ValueError, match=r"no runs found: .*run' is neither a directory nor an archive"):
         find_runs([tmp_path / "run"])

@@ -4,7 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from revd.analysis.reading.runs import find_runs, load_progress, load_run, load_runs
+from revd.analysis.reading.runs import load_progress, load_run, load_runs
+from revd.analysis.reading.sources import find_runs
 from revd.episodes import Episodes, read_episodes
 from revd.runs.config import TrainConfig
 from revd.runs.parameters import Parameters
@@ -98,7 +99,7 @@ def test_the_message_without_runs_names_the_paths(tmp_path):
     message = str(error.value)
     assert f"'{tmp_path}/empty' holds no config.json" in message
     assert f"'{tmp_path}/absent' does not exist" in message
-    assert f"'{tmp_path}/file' is not a directory" in message
+    assert f"'{tmp_path}/file' is neither a directory nor an archive of runs (*.csv.gz)" in message
     assert "\n" not in message
     with pytest.raises(ValueError, match="no directory was given"):
         find_runs([])

@@ -7,8 +7,8 @@ import pytest
 
 from revd.analysis.drawing.captions import search_caption
 from revd.analysis.drawing.search_figure import search_figure
-from revd.analysis.reading.runs import find_runs
 from revd.analysis.reading.searches import load_search
+from revd.analysis.reading.sources import find_runs
 from revd.analysis.statistics.figure_data import analyse_runs
 from revd.analysis.writing.figure_files import ReportFiles, write_figures
 from revd.analysis.writing.report import report

@@ -1,11 +1,11 @@
 import pytest
 
-from revd.analysis.statistics.grouping import name_variants, sort_runs, task_suite
+from revd.analysis.statistics.grouping import name_variants, other_settings, sort_runs, task_family
 from tests.analysis.support import make_runs
 
 
 @pytest.mark.parametrize(
-    ("task", "suite"),
+    ("task", "family"),
     [
         ("atari/assault", "atari"),
         ("bullet/hopper", "bullet"),
@@ -16,8 +16,8 @@ from tests.analysis.support import make_runs
         ("atari", "gymnasium"),
     ],
 )
-def test_a_task_belongs_to_a_suite_by_its_name(task, suite):
-    assert task_suite(task) == suite
+def test_a_task_belongs_to_a_family_by_its_name(task, family):
+    assert task_family(task) == family
 
 
 def test_runs_with_different_settings_are_never_pooled(tmp_path):
@@ -44,6 +44,19 @@ def test_runs_with_different_settings_are_never_pooled(tmp_path):
     assert found["MountainCar-v0", "PPO+RE3", 3] == "PPO+RE3 (k=default)"
     assert found["CartPole-v1", "PPO+RE3", 1] == "PPO+RE3 (k=default)", "settings may differ between tasks"
     assert found["MountainCar-v0", "PPO", 1] == found["MountainCar-v0", "PPO", 2] == "PPO"
+
+
+def test_the_weight_names_variants_if_it_tells_them_apart(tmp_path):
+    fixed = {"method": "PPO+REVD", "weight": 0.1, "reward_params": {"init": "torch"}}
+    runs = make_runs(tmp_path, fixed, {"method": "PPO+REVD", "weight": "auto", "seed": 2})
+    named = name_variants(runs)
+    assert [run.variant for run in named] == ["weight=0.1", "weight=auto"]
+    assert other_settings(named) == {"PPO+REVD (weight=0.1)": "init=torch", "PPO+REVD (weight=auto)": "init=default"}
+    runs += make_runs(tmp_path / "more", {"method": "PPO+REVD", "weight": "auto", "seed": 3, "strength": 0.3})
+    runs += make_runs(tmp_path / "still", {"method": "PPO+REVD", "weight": "auto", "seed": 4, "strength": 0.5})
+    named = name_variants(runs)
+    assert len({run.variant for run in named if run.seed > 2}) == 2, "one weight with two strengths is not pooled"
+    assert other_settings(named) == {}
 
 
 def test_pretraining_makes_a_variant_but_not_from_which_run(tmp_path):

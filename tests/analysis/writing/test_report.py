@@ -5,7 +5,8 @@ import pytest
 from revd.analysis.reading.runs import load_run, load_runs
 from revd.analysis.statistics.figure_data import analyse_runs
 from revd.analysis.writing.figure_files import ReportFiles, write_figures
-from revd.analysis.writing.report import bonus_means, report
+from revd.analysis.writing.hand_written import hand_written_parts
+from revd.analysis.writing.report import report
 from tests.analysis.support import fake_save, write_json, write_run
 
 PROGRESS = "time/fps,exploration/bonus_share,exploration/time_fraction\n1,0.0,0.02\n1,0.5,0.04\n1,,\n"
@@ -43,10 +44,43 @@ def test_what_was_run(page):
 
 def test_final_returns(page):
     text = page.read_text()
-    assert "| PPO | 2 | 15.0 ± 7.1 | 15.0 | 10.0 to 20.0 |" in text
-    assert "| PPO+REVD | 2 | 115.0 ± 7.1 | 115.0 | 110.0 to 120.0 |" in text
+    # The runs are shorter than the hundred episodes of which the mean must reach the threshold.
+    assert "| PPO | 2 | 15.0 | 10.0 to 20.0 | 0 of 2 | more than 1,000 | — |" in text
+    beaten = "1.00 (1.00 to 1.00)"
+    assert f"| PPO+REVD | 2 | 115.0 | 110.0 to 120.0 | 0 of 2 | more than 1,000 | {beaten} |" in text
     assert "| PPO | 1 | 0.50 | — | — |" in text
     assert "| PPO+REVD | 0 | — | — | — |" in text
+
+
+def test_what_people_wrote_is_kept(tmp_path):
+    write_run(tmp_path / "run", returns=[1] * 9)
+    data = analyse_runs(load_runs(tmp_path))
+    first = report(data, ReportFiles(), tmp_path / "page.md")
+    assert hand_written_parts(first) == {"introduction": "# Report", "findings": ""}
+    parts = {"introduction": "# Title\n\nQuestion?", "findings": "## What it shows\n\n- a\n\n- b"}
+    second = report(data, ReportFiles(), tmp_path / "page.md", parts=parts)
+    assert hand_written_parts(second) == parts
+    assert "# Report" not in second
+    assert report(data, ReportFiles(), tmp_path / "page.md", parts=hand_written_parts(second)) == second
+    generated = second.replace(parts["findings"] + "\n", "").replace(parts["introduction"], "# Report")
+    assert generated == first, "nothing else has changed"
+
+
+def test_settings_that_a_label_leaves_out_are_listed(tmp_path):
+    parameters = {"init": "torch", "merge_duplicates": False}
+    write_run(tmp_path / "a", method="PPO+REVD", weight="auto")
+    write_run(tmp_path / "b", method="PPO+REVD", weight=0.1, reward_params=parameters)
+    text = report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md")
+    assert "- PPO+REVD (weight=0.1): also init=torch, merge_duplicates=false\n" in text
+    assert "- PPO+REVD (weight=auto): also init=default, merge_duplicates=default\n" in text
+
+
+def test_hours_are_the_sum_over_runs(tmp_path):
+    for seed in (1, 2):
+        seconds = {"seconds": {"update": 3600, "bonus": 900}}
+        write_run(tmp_path / str(seed), seed=seed, returns=[1] * 9, status=seconds)
+    text = report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md")
+    assert "| 2 | 2.50 | abc123 |" in text
 
 
 def test_links_lead_to_files(page):
@@ -76,7 +110,7 @@ def test_failures(page):
 
 def test_how_to_repeat_it(page):
     text = page.read_text()
-    assert "| 7 | abc123 | 3.11.7 | revd 0.1.0, torch 2.13.0 | Linux |" in text
+    assert "| 7 | — | abc123 | 3.11.7 | revd 0.1.0, torch 2.13.0 | Linux |" in text
     assert "revd train --task MountainCar-v0 --reward none --seed 1  # and seeds 2\n" in text
     assert "--output" not in text
 
@@ -87,7 +121,7 @@ def test_runs_with_little_information(tmp_path):
     data = analyse_runs(load_runs(tmp_path))
     text = report(data, ReportFiles(), tmp_path / "page.md")
     assert "1 run, 0 of them finished: 1 task, 1 method." in text
-    assert "| 1 | — | — | — | — |" in text
+    assert "| 1 | — | — | — | — | — |" in text
     assert "None: all runs failed, are damaged, or have no finished episode." in text
     assert "## Damaged runs" not in text
     assert "## The bonus" not in text
@@ -102,7 +136,7 @@ def test_no_failures(tmp_path):
 def test_means_of_the_bonus_are_over_logged_rollouts(tmp_path):
     directory = write_run(tmp_path / "run")
     (directory / "progress.csv").write_text(PROGRESS + "1,0.9")
-    found = bonus_means(load_run(directory))
+    found = load_run(directory).bonus
     assert found == pytest.approx({"exploration/bonus_share": 0.25, "exploration/time_fraction": 0.03})
 
 
@@ -113,7 +147,7 @@ def test_untrusted_text_is_neither_run_nor_rendered(tmp_path):
     text = report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md", unreadable=["<i>"])
     assert "rm -rf" not in text
     assert "1 command left out: `run.json` has no `revd train` command." in text
-    assert "<" not in text
+    assert "<" not in re.sub("<!-- (written by hand: [a-z]+|end) -->", "", text)
     assert "&lt;script&gt;alert(1)" in text
 
 

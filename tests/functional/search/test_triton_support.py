@@ -36,7 +36,7 @@ def test_it_is_used_where_it_is_installed_and_made_for_the_gpu(found, capability
         torch.cuda.device.assert_called_once_with(CUDA)
 
 
-def test_without_a_compiler_torch_stands_in_and_that_is_said_once(launch, monkeypatch):
+def test_without_a_compiler_torch_is_used_and_a_warning_says_so_once(launch, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     launch.side_effect = RuntimeError("Failed to find C compiler")
     with pytest.warns(UserWarning, match="so slower ones of torch are used: Failed to find C compiler"):

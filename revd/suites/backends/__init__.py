@@ -1,1 +1,0 @@
-"""Backends that start runs: as processes of this machine, or on the nodes of a Ray cluster."""

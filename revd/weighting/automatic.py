@@ -1,0 +1,132 @@
+"""The weight that follows from the data: the bonus's advantages beside the task's, at a fixed strength."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from revd.functional.advantages import sums_to_come
+from revd.weighting.critic import BonusCritic
+from revd.weighting.recent_moments import RecentMoments
+from revd.weighting.state_embedder import StateEmbedder
+from revd.weighting.task_signal import TaskSignal
+
+if TYPE_CHECKING:
+    from revd.rewards import IntrinsicReward
+
+#: Discount and lambda of the bonus's advantages.
+GAMMA, GAE_LAMBDA = 0.99, 0.95
+
+
+class WeightedAdvantages(NamedTuple):
+    """What the policy learns from, and numbers about it.
+
+    Attributes:
+        advantages: extrinsic_weight * A(task) + w * A(bonus), (n_steps, n_envs).
+        numbers: For the log.
+    """
+
+    advantages: Tensor
+    numbers: dict[str, float]
+
+
+class AutomaticWeight(nn.Module):
+    """Adds the bonus to the policy's advantages, and leaves the task's returns as they are.
+
+    ::
+
+        A_t = extrinsic_weight * A_t(task) + w * A_t(bonus)
+        w = strength * sigma(A(task)) / sigma(A(bonus))
+        A_t(bonus) = sum_j (gamma lambda)^j delta_{t+j},      delta_t = b_t + gamma V(e_{t+1}) - V(e_t)
+
+    b is the bonus, standardised by its mean and deviation over recent rollouts: a bonus that is paid everywhere is no
+    reason to act. V is a critic of the bonus alone over the embeddings e of the states. The sum does not stop where an
+    episode ends: the state after an episode's last one is the first of the next, so ending an episode costs nothing.
+    Both sigma are deviations over recent rollouts, so the bonus moves the policy by the fraction `strength` of what the
+    task does, whatever the scale of either.
+
+    All state is in buffers and parameters.
+
+    Args:
+        reward: The reward that pays the bonus.
+    """
+
+    def __init__(self, reward: IntrinsicReward) -> None:
+        super().__init__()
+        self.embedder = StateEmbedder(reward)
+        self.critic = BonusCritic(self.embedder.embedding_size(reward), seed=reward.config.seed)
+        self.task_signal = TaskSignal(reward.n_envs)
+        self.bonus, self.task_advantages, self.bonus_advantages = (RecentMoments() for _ in range(3))
+
+    @torch.no_grad()
+    def weigh(
+        self,
+        bonus: Tensor,
+        embeddings: Tensor | None,
+        task_advantages: Tensor,
+        *,
+        strength: Tensor,
+        extrinsic_weight: float,
+        valid: Tensor,
+    ) -> WeightedAdvantages:
+        """Weigh one rollout; the critic then learns from it.
+
+        Args:
+            bonus: (n_steps, n_envs).
+            embeddings: Of all states and of those after the last step, (n_steps + 1, n_envs, d). None pays nothing.
+            task_advantages: (n_steps, n_envs).
+            strength: (n_steps, 1).
+            extrinsic_weight: Factor of the task's advantages. With 0 the bonus's have deviation 1.
+            valid: Steps that count, (n_steps, n_envs).
+        """
+        self.task_advantages.update(task_advantages[valid])
+        own = torch.zeros_like(task_advantages)
+        explained = own.new_full((), torch.nan)
+        # A rollout that pays nothing (a first segment, a warm-up) does not show the size of the bonus.
+        if embeddings is not None and bool(bonus.any()):
+            self.bonus.update(bonus[valid])
+            own, explained = self._bonus_advantages(bonus, embeddings, valid)
+            self.bonus_advantages.update(own[valid])
+        task_deviation, bonus_deviation = self.task_advantages.deviation, self.bonus_advantages.deviation
+        reference = strength * task_deviation if extrinsic_weight > 0 else torch.ones_like(strength)
+        weight = torch.where(bonus_deviation > 0, reference / bonus_deviation, 0.0).to(own.dtype)
+        pushed, kept = weight * own, extrinsic_weight * task_advantages
+        numbers = {
+            "weight": weight[-1, 0],
+            "strength": strength[-1, 0],
+            "task_deviation": task_deviation,
+            "bonus_deviation": bonus_deviation,
+            "critic_explained_variance": explained,
+            "bonus_share": _share(pushed[valid], kept[valid]),
+        }
+        return WeightedAdvantages(kept + pushed, _read(numbers))
+
+    def _bonus_advantages(self, bonus: Tensor, embeddings: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """A(bonus), and how much of the variance of the bonus still to come V has explained."""
+        deviation = self.bonus.deviation
+        # In float64: the sum over many steps would gather the rounding of a bonus that hardly varies.
+        standardized = torch.where(deviation > 0, (bonus.double() - self.bonus.mean) / deviation, 0.0).float()
+        self.critic.observe(embeddings[:-1][valid])
+        inputs = self.critic.scaled(embeddings)
+        values = self.critic(inputs)
+        deltas = torch.where(valid, standardized + GAMMA * values[1:] - values[:-1], 0.0)
+        advantages = sums_to_come(deltas, torch.full_like(deltas, GAMMA * GAE_LAMBDA))
+        predicted = values[:-1][valid]
+        targets = advantages[valid] + predicted
+        self.critic.fit(inputs[:-1][valid], targets)
+        return advantages, 1 - (targets - predicted).var(correction=0) / targets.var(correction=0)
+
+
+def _share(pushed: Tensor, kept: Tensor) -> Tensor:
+    """The bonus's part of the total absolute advantages, 0 if both are 0."""
+    paid = pushed.abs().sum()
+    total = paid + kept.abs().sum()
+    return torch.where(total > 0, paid / total, 0.0)
+
+
+def _read(numbers: dict[str, Tensor]) -> dict[str, float]:
+    """Read all numbers by one transfer from the device, without those that are undefined."""
+    values = torch.stack([number.double() for number in numbers.values()]).tolist()
+    return {name: value for name, value in zip(numbers, values, strict=True) if value == value}
