@@ -39,7 +39,7 @@ class Weights(NamedTuple):
     log_std: Tensor | None
 
 
-def weights_of(policy: ActorCriticPolicy, tensors: Mapping[nn.Parameter, Tensor]) -> Weights:
+def weights_of(policy: ActorCriticPolicy, tensors: Mapping[Tensor, Tensor]) -> Weights:
     """Arrange tensors, one for each parameter of a policy that `is_standard_mlp`."""
 
     def layers(hidden: nn.Module, last: nn.Module) -> list[Layer]:
@@ -62,7 +62,7 @@ class MlpActorCritic:
         tensors: To be used in place of its parameters; None for the parameters themselves.
     """
 
-    def __init__(self, policy: ActorCriticPolicy, tensors: Mapping[nn.Parameter, Tensor] | None = None) -> None:
+    def __init__(self, policy: ActorCriticPolicy, tensors: Mapping[Tensor, Tensor] | None = None) -> None:
         if tensors is None:
             tensors = {parameter: parameter.detach() for parameter in policy.parameters()}
         self.weights = weights_of(policy, tensors)

@@ -51,7 +51,7 @@ class MlpUpdate:
         self._evaluated: list[_Evaluated] = []
         self._statistics: list[Tensor] = []
 
-    def _by_parameter(self, tensors: list[Tensor]) -> dict[nn.Parameter, Tensor]:
+    def _by_parameter(self, tensors: list[Tensor]) -> dict[Tensor, Tensor]:
         return dict(zip(self._parameters, tensors, strict=True))
 
     @contextmanager

@@ -181,7 +181,9 @@ def test_calls_of_a_callback_get_the_policys_own_answer() -> None:
         def ask(local: Any, _: Any, observations: Any = observations) -> bool:
             policy = local["self"].policy
             values = policy(observations)[1]
-            answers.append((values.requires_grad, policy(observations, deterministic=True)[0].tolist()))
+            with torch.no_grad():
+                best = policy(observations, deterministic=True)[0]
+            answers.append((values.requires_grad, best.tolist()))
             return True
 
         model.learn(48, callback=ask)
