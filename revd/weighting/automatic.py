@@ -44,8 +44,8 @@ class AutomaticWeight(nn.Module):
     b is the bonus, standardised by its mean and deviation over recent rollouts: a bonus that is paid everywhere is no
     reason to act. V is a critic of the bonus alone over the embeddings e of the states. The sum does not stop where an
     episode ends: the state after an episode's last one is the first of the next, so ending an episode costs nothing.
-    Both sigma are deviations over recent rollouts, so the bonus moves the policy by the fraction `strength` of what the
-    task does, whatever the scale of either.
+    Both sigma are deviations over recent rollouts, so that on average over them the bonus's part is the fraction
+    `strength` of the task's, whatever the scale of either. With extrinsic_weight = 0, w is 1 / sigma(A(bonus)).
 
     All state is in buffers and parameters.
 

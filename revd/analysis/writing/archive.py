@@ -76,7 +76,7 @@ def _header(name: str, run: RecordedRun, bins: Bins) -> dict[str, Any]:
     }
 
 
-def _known(**values: object) -> Mapping[str, object]:
+def _known(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
