@@ -53,7 +53,7 @@ def learning_curves(runs: Sequence[RecordedRun], *, threshold: float | None = No
             total_steps=max(run.total_steps for run in group),
             window=window,
         )
-        for method, group in group_by(runs, lambda run: run.method).items()
+        for method, group in group_by(runs, lambda run: run.label).items()
     }
     figure = new_figure(6.4, 4.0)
     axes = draw_methods(figure.add_subplot(), methods, threshold=threshold)

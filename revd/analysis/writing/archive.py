@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,16 @@ def _header(name: str, run: RecordedRun, bins: Bins) -> dict[str, Any]:
         "damage": run.damage,
         "episodes": int(bins.counts.sum()),
         "settings": {key: value for key, value in run.settings.items() if key != "output"},
-        "origin": {key: run.origin[key] for key in _ORIGIN if key in run.origin} | _known(repeat=repeat),
+        "origin": {key: _origin(run, key) for key in _ORIGIN if key in run.origin} | _known(repeat=repeat),
         "seconds": {part: round(value, 3) for part, value in run.seconds.items()},
         "bonus": {part: float(f"{value:.6g}") for part, value in run.bonus.items() if math.isfinite(value)},
     }
+
+
+def _origin(run: RecordedRun, key: str) -> object:
+    """An entry of `run.json`; of the platform only the system and the processor, not the build of the kernel."""
+    value: object = run.origin[key]
+    return re.sub(r"^(\w+)-.*?-(x86_64|aarch64|arm64|AMD64)\b.*$", r"\1-\2", str(value)) if key == "platform" else value
 
 
 def _known(**values: object) -> dict[str, object]:

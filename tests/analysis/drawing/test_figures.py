@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
@@ -46,6 +48,15 @@ def test_methods_differ_in_colour_and_the_threshold_is_drawn(axes, curve):
     assert labelled["PPO (2 seeds)"] == to_rgba(COLOURS[0])
     assert labelled["PPO+REVD (1 seed)"] == to_rgba(COLOURS[1])
     assert list(axes.lines[-1].get_ydata()) == [-150, -150]
+
+
+def test_variants_of_a_method_are_not_pooled(tmp_path):
+    for seed in (1, 2):
+        write_run(tmp_path / str(seed), seed=seed, returns=[-200] * 40)
+    first, second = load_runs(tmp_path)
+    figure = learning_curves([replace(first, variant="weight=auto"), replace(second, variant="weight=0.1")])
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert sorted(labels) == sorted(f"{first.method} (weight={weight}) (1 seed)" for weight in ("auto", "0.1"))
 
 
 def test_a_figure_of_runs_is_labelled(tmp_path):
