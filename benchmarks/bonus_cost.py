@@ -1,6 +1,6 @@
 """What each bonus costs: its share of the CPU seconds of a training with it.
 
-    python benchmarks/bonus_cost.py [--tasks minigrid/door-key-8x8] [--rewards rnd icm] [--trainer sb3]
+    python benchmarks/bonus_cost.py [--tasks minigrid/door-key-8x8] [--rewards rnd icm] [--engine gymnasium]
 
 PPO trains without a bonus, at the settings of `training.py`. All bonuses watch its rollouts and take turns, each with
 its defaults, as the callback computes, weighs (`weight="auto"`) and trains it. Its share is s / (p + s), with s the
@@ -88,16 +88,17 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=TASKS)
     parser.add_argument("--rewards", nargs="+", default=list(REWARDS))
     parser.add_argument("--trainer", choices=("fast", "sb3"), default="fast")
+    parser.add_argument("--engine", default="auto", choices=("auto", "gymnasium", "envpool"))
     parser.add_argument("--warm-up", type=int, default=2, help="first rollouts, which do not count")
     parser.add_argument("--rollouts", type=int, default=3, help="measured rollouts")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     # What Training asks for besides.
-    settings = {"algo": "ppo", "device": "cpu", "n_envs": 10, "engine": "auto", "threads": 1, "clock": "cpu"}
+    settings = {"algo": "ppo", "device": "cpu", "n_envs": 10, "threads": 1, "clock": "cpu"}
     costs = {}
     for task in arguments.tasks:
         costs[task] = measure(argparse.Namespace(**{**vars(arguments), **settings}, task=task))
-    print(f"{machine('cpu')}; {arguments.trainer}\n")
+    print(f"{machine('cpu')}; {arguments.trainer}, engine {arguments.engine}\n")
     print(markdown_table(("reward", *arguments.tasks), [row(name, costs) for name in arguments.rewards]))
 
 

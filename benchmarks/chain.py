@@ -134,31 +134,32 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=1, help="another first seed")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, metavar="METHOD")
     parser.add_argument("--steps", type=int, default=BUDGET, help="the budget of a run")
+    parser.add_argument("--strength", type=float, default=STRENGTH, help="of the bonus; not written to the file")
     parser.add_argument("--output", type=Path, default=Path("runs/chain.csv"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
-    measure(arguments.methods, seeds, arguments.steps, arguments.output)
+    measure(arguments.methods, seeds, arguments.output, budget=arguments.steps, strength=arguments.strength)
     print(f"{machine('cpu')}; {arguments.steps:,} steps at most, {arguments.seeds} seeds\n")
     runs = [run for run in read(arguments.output) if int(run["seed"]) in seeds]
     header = ("method", "found", "median steps", "10% to 90%", "CPU seconds per 10,000 steps")
     print(markdown_table(header, [row(method, runs, arguments.steps) for method in arguments.methods]))
 
 
-def measure(methods: Iterable[str], seeds: Iterable[int], budget: int, output: Path) -> None:
+def measure(methods: Iterable[str], seeds: Iterable[int], output: Path, **settings: float) -> None:
     """Run what the file does not have yet, seed by seed."""
     output.parent.mkdir(parents=True, exist_ok=True)
     done = {(run["method"], int(run["seed"])) for run in read(output)}
     for seed in seeds:
         for method in methods:
             if (method, seed) not in done:
-                append(output, run(method, seed, budget))
+                append(output, run(method, seed, **settings))
 
 
-def run(method: str, seed: int, budget: int) -> dict[str, Any]:
+def run(method: str, seed: int, *, budget: int = BUDGET, strength: float = STRENGTH) -> dict[str, Any]:
     """Train until the first reward; a row of the file. No steps: it was not found."""
     stop = StopAtReward()
-    callbacks = [stop] if method == "none" else [IntrinsicRewardCallback(method, strength=STRENGTH), stop]
+    callbacks = [stop] if method == "none" else [IntrinsicRewardCallback(method, strength=strength), stop]
     model = FastPPO("MlpPolicy", ChainVecEnv(N_ENVS), seed=seed, device="cpu", **PPO_SETTINGS)
     began = time.process_time()
     model.learn(budget, callback=callbacks)

@@ -105,7 +105,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
         self._overlapped: OverlappedRollouts | None = None
 
     def _choose_update(self, *, keeps_gradients: bool = False) -> None:
-        """Choose the implementation of the next update: hooks or frozen parameters may have come since the last one.
+        """Choose the implementation of the next update: hooks, frozen parameters or other layers may have come.
 
         Args:
             keeps_gradients: Whether the update looks at gradients before it applies them.
@@ -113,7 +113,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
         if keeps_gradients or self._recorder is not None or not is_standard_mlp(self.policy):
             self._update = self._graphed_update
             return
-        if self._mlp_update is None:
+        if self._mlp_update is None or not self._mlp_update.is_for(self.policy):
             self._mlp_update = MlpUpdate(self.policy, self._buffer)
         self._update = self._mlp_update
 

@@ -64,7 +64,7 @@ class MlpActorCritic:
 
     def __init__(self, policy: ActorCriticPolicy, tensors: Mapping[Tensor, Tensor] | None = None) -> None:
         if tensors is None:
-            tensors = {parameter: parameter.detach() for parameter in policy.parameters()}
+            tensors = {parameter: parameter for parameter in policy.parameters()}
         self.weights = weights_of(policy, tensors)
         log_std = self.weights.log_std
         self.distribution = Categorical() if log_std is None else Gaussian(log_std)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,6 +51,11 @@ class MlpUpdate:
         self._max_grad_norm = 0.0
         self._evaluated: list[_Evaluated] = []
         self._statistics: list[Tensor] = []
+
+    def is_for(self, policy: ActorCriticPolicy) -> bool:
+        """Whether it trains the present parameters of a policy, whose layers may have been replaced."""
+        present = list(policy.parameters())
+        return len(present) == len(self._parameters) and all(map(operator.is_, present, self._parameters))
 
     def _by_parameter(self, tensors: list[Tensor]) -> dict[Tensor, Tensor]:
         return dict(zip(self._parameters, tensors, strict=True))

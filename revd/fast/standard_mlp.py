@@ -22,13 +22,16 @@ def is_standard_mlp(policy: ActorCriticPolicy) -> bool:
 
     Overridden methods, hooks, other layers, and frozen or shared parameters are not standard.
     """
+    # First, since a policy that overrides these need not have the layers.
+    if not _has_standard_methods(policy):
+        return False
     modules, parameters = list(policy.modules()), list(policy.parameters())
     return (
         isinstance(policy.observation_space, spaces.Box)
         and type(policy.action_dist) in (CategoricalDistribution, DiagGaussianDistribution)
         and _has_standard_layers(policy)
-        and _has_standard_parameters(policy, modules, parameters)
-        and _has_standard_methods(policy, modules)
+        and _has_standard_parameters(policy, parameters)
+        and all(vars(module).keys().isdisjoint(_REPLACED_METHODS) for module in modules)
         and not _is_observed(modules, parameters)
     )
 
@@ -48,15 +51,19 @@ def _alternates(network: nn.Module) -> bool:
     return type(network) is nn.Sequential and kinds == [nn.Linear, nn.Tanh] * (len(kinds) // 2)
 
 
-def _has_standard_parameters(
-    policy: ActorCriticPolicy, modules: Iterable[nn.Module], parameters: Iterable[nn.Parameter]
-) -> bool:
-    """Whether every parameter is trained and belongs to one layer, or to the distribution."""
-    linear = [module for module in modules if isinstance(module, nn.Linear)]
+def _has_standard_parameters(policy: ActorCriticPolicy, parameters: Iterable[nn.Parameter]) -> bool:
+    """Whether every parameter is trained and optimised, and belongs to one layer or to the distribution."""
+    extractor = policy.mlp_extractor
+    # Network by network, so that a layer that two of them share is listed twice.
+    networks = (extractor.policy_net, policy.action_net, extractor.value_net, policy.value_net)
+    linear = [module for network in networks for module in network.modules() if isinstance(module, nn.Linear)]
     expected = [parameter for layer in linear for parameter in (layer.weight, layer.bias)]
     if type(policy.action_dist) is DiagGaussianDistribution:
         expected.append(policy.log_std)
-    return sorted(map(id, parameters)) == sorted(map(id, expected)) and all(map(_is_trained_on_cpu, parameters))
+    optimized = [parameter for group in policy.optimizer.param_groups for parameter in group["params"]]
+    # A parameter that the optimiser does not know gathers the gradients of all minibatches, in SB3 too.
+    same = sorted(map(id, parameters)) == sorted(map(id, expected)) == sorted(map(id, optimized))
+    return same and all(map(_is_trained_on_cpu, parameters))
 
 
 def _is_trained_on_cpu(parameter: nn.Parameter) -> bool:
@@ -64,9 +71,9 @@ def _is_trained_on_cpu(parameter: nn.Parameter) -> bool:
     return parameter.requires_grad and plain and parameter.device.type == "cpu"
 
 
-def _has_standard_methods(policy: ActorCriticPolicy, modules: Iterable[nn.Module]) -> bool:
-    inherited = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _REPLACED_METHODS)
-    return inherited and all(vars(module).keys().isdisjoint(_REPLACED_METHODS) for module in modules)
+def _has_standard_methods(policy: ActorCriticPolicy) -> bool:
+    kind = type(policy)
+    return all(getattr(kind, name, None) is getattr(ActorCriticPolicy, name) for name in _REPLACED_METHODS)
 
 
 def _is_observed(modules: Iterable[nn.Module], parameters: Iterable[nn.Parameter]) -> bool:

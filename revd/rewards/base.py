@@ -44,6 +44,7 @@ class IntrinsicReward(nn.Module, ABC):
     config: RewardConfig
     calls: Tensor
     _embeddings: Tensor | None
+    _latest_paid: Tensor | None
     #: One line for `revd rewards`: when to use the method. Without it, the docstring's first line is shown.
     advice: ClassVar[str] = ""
     #: Whether the method reads `rollout.next_observations`. If not, adapters do not gather them.
@@ -70,6 +71,7 @@ class IntrinsicReward(nn.Module, ABC):
         self._paid: Tensor | None = None
         # Moved by .to(device), but no part of the state: only the adapter reads it, right after `compute`.
         self.register_buffer("_embeddings", None, persistent=False)
+        self.register_buffer("_latest_paid", None, persistent=False)
 
     @property
     def device(self) -> torch.device:
@@ -92,9 +94,11 @@ class IntrinsicReward(nn.Module, ABC):
         self._embeddings = None
         valid = rollout.valid_on(self.device)
         bonus = torch.zeros(valid.shape, device=self.device)
+        paid = torch.zeros_like(valid)
         if rollout.n_valid > 0 and self.warmed_up(rollout):
             bonus = torch.where(valid, self.bonus(rollout), 0.0)
-        paid, self._paid = valid if self._paid is None else valid & self._paid, None
+            paid, self._paid = valid if self._paid is None else valid & self._paid, None
+        self._latest_paid = paid
         self._check_finite(bonus)
         if self.config.normalize == "rms":
             bonus = self._divide_by_std(bonus, valid)
@@ -146,6 +150,11 @@ class IntrinsicReward(nn.Module, ABC):
         return self._embeddings
 
     @property
+    def latest_paid(self) -> Tensor | None:
+        """Which steps of the last `compute` could be paid, (n_steps, n_envs) bool; see `set_paid`."""
+        return self._latest_paid
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Its parameters, as `make_reward` takes them."""
         return asdict(self.config)
@@ -175,7 +184,8 @@ class IntrinsicReward(nn.Module, ABC):
     def set_paid(self, paid: Tensor) -> None:
         """Say which steps have what the method needs, (n_steps, n_envs) bool, for use inside `bonus`; all by default.
 
-        normalize="standard" pays the others 0, rather than less than nothing, and leaves them out of its statistics.
+        What standardises a bonus pays the others 0, rather than less than nothing, and leaves them out of its
+        statistics.
         """
         self._paid = paid
 

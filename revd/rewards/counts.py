@@ -66,6 +66,7 @@ class Counts(EmbeddingReward):
     Metrics: `visits` (mean n), `episode_visits` (mean n_ep), `states` (states in the lifelong table), `bonus_mean`.
     """
 
+    advice = "States that recur exactly: grids, rooms, discrete spaces."
     config_type: ClassVar[type[RewardConfig]] = CountsConfig
     config: CountsConfig
     uses_successors = False

@@ -55,6 +55,7 @@ class DRND(DistillationReward):
     `bonus_mean`; losses: `predictor_loss`.
     """
 
+    advice = "As RND, where its bonus fades unevenly; more networks to run."
     config_type: ClassVar[type[RewardConfig]] = DRNDConfig
     config: DRNDConfig
 

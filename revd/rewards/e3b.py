@@ -54,6 +54,7 @@ class E3B(DynamicsReward):
     Metrics: `elliptical` (mean r^ before the division), `bonus_mean`; losses: `inverse_loss`.
     """
 
+    advice = "Another map in each episode, many features that actions do not change."
     config_type: ClassVar[type[RewardConfig]] = E3BConfig
     config: E3BConfig
     inverse: Tensor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 import torch
 from torch import Tensor, nn
 
-from revd.moments import RunningMoments
+from revd.moments import RecentMoments
 from revd.names import unknown_name
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig, require_number
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Weights in the order of the members, or by their names.
 Weights: TypeAlias = "Sequence[float] | Mapping[str, float]"
-#: A deviation this small compared with the mean is rounding: the bonus is constant.
-ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +62,10 @@ class MixedReward(IntrinsicReward):
 
         r^_t = sum_i  w_i * (r^i_t - m_i) / s_i
 
-    m_i and s_i are the running mean and deviation of member i's bonuses, those of this rollout included. A member that
-    has paid nothing yet (REVD's first segment, a warm-up) adds 0, and so does one whose bonus is constant. The sum is
-    below 0 where the members pay less than usual.
+    m_i and s_i are the mean and deviation of member i's bonuses over recent rollouts, this one included. So a bonus
+    that shrinks as it learns keeps its part. What a member cannot pay (REVD's first segment, a warm-up) adds 0, and so
+    does a constant bonus. The sum is below 0 where the members pay less than usual. If a member raises an error, the
+    members before it have already seen the rollout.
 
     Metrics and losses carry the member's name: `revd/divergence`, `revd/bonus_mean` (before it is standardised).
     `bonus_mean` is that of the sum.
@@ -94,7 +93,7 @@ class MixedReward(IntrinsicReward):
         first = next(iter(named.values()))
         super().__init__(first.observation_space, first.action_space, first.n_envs, **vars(config))
         self.members = nn.ModuleDict(named)
-        self.member_moments = nn.ModuleDict({name: RunningMoments() for name in named})
+        self.member_moments = nn.ModuleDict({name: RecentMoments() for name in named})
         self.uses_successors = any(member.uses_successors for member in named.values())
 
     @property
@@ -126,8 +125,9 @@ class MixedReward(IntrinsicReward):
         for name, member in self.named_members.items():
             paid = member.compute(rollout)
             self.record(**{f"{name}/{key}": value for key, value in member.metrics().items()})
-            moments = cast("RunningMoments", self.member_moments[name])
-            bonus += self.config.weights[name] * _standardised(paid, valid, moments)
+            moments = cast("RecentMoments", self.member_moments[name])
+            payable = valid if member.latest_paid is None else valid & member.latest_paid
+            bonus += self.config.weights[name] * _standardised(paid, payable, moments)
         return bonus
 
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -216,13 +216,9 @@ def _weights_by_name(names: list[str], weights: Weights | None) -> dict[str, flo
     return dict(zip(names, weights, strict=True))
 
 
-def _standardised(paid: Tensor, valid: Tensor, moments: RunningMoments) -> Tensor:
-    """(paid - mean) / deviation of all bonuses so far; 0 before the first bonus, and for a constant one."""
-    if moments.count == 0 and not paid.any():
-        return torch.zeros_like(paid)
-    moments.update(paid[valid])
-    mean, std = torch.stack([moments.mean, moments.std]).tolist()
-    if std <= max(ROUNDING * abs(mean), torch.finfo(torch.float32).tiny):
-        return torch.zeros_like(paid)
-    standardised: Tensor = (paid.double() - mean) / std
-    return standardised.float()
+def _standardised(bonus: Tensor, paid: Tensor, moments: RecentMoments) -> Tensor:
+    """(bonus - mean) / deviation of recent bonuses; 0 where nothing could be paid, and for a constant bonus."""
+    if bool(paid.any()):
+        moments.update(bonus[paid])
+    known = paid & (moments.deviation > 0)
+    return torch.where(known, (bonus.double() - moments.mean) / moments.deviation, 0.0).float()

@@ -57,6 +57,7 @@ class NGU(EpisodicReward):
     `predictor_loss`.
     """
 
+    advice = "Long, hard exploration, or episodes that differ; not the cheapest."
     config_type: ClassVar[type[RewardConfig]] = NGUConfig
     config: NGUConfig
 

@@ -51,6 +51,7 @@ class NovelD(DistillationReward):
     `bonus_mean`; losses: `predictor_loss`.
     """
 
+    advice = "Corridors, rooms and doors whose observations repeat exactly."
     config_type: ClassVar[type[RewardConfig]] = NovelDConfig
     config: NovelDConfig
 

@@ -51,7 +51,10 @@ class REVD(NeighborReward):
         L(E) = tanh( mean_t mu_1(e_t, E) )
 
     mu_k is the distance to the k-th nearest *other* state of E, nu_k that to the k-th nearest state of E~. The first
-    segment is paid 0. With boundary="episode" a state that has fewer than k neighbours in E or E~ is paid 0 as well.
+    segment is paid 0. With merge_duplicates, the default, E and E~ hold each state once, and each of its c exact copies
+    in E is paid r^_t / sqrt(c); where nothing repeats, this changes no bit. If so few distinct states are left that the
+    k-th is missing, the farthest one takes its place. With boundary="episode" a state that has fewer than k neighbours
+    is paid 0 as well.
 
     Metrics: `divergence` (the Rényi divergence estimate between the two segments), `spread` (mean L), `discrepancy`
     (the paper's mean of (nu / mu)^(1 - alpha), eps included), `duplicates` (share of states with an exact copy in

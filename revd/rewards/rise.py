@@ -43,6 +43,7 @@ class RISE(NeighborReward):
     Metrics: `distance` (mean mu_k), `unpaid` (share of the rollout's steps without enough neighbours), `bonus_mean`.
     """
 
+    advice = "Like RE3, but rare remote states are paid more."
     config_type: ClassVar[type[RewardConfig]] = RISEConfig
     config: RISEConfig
     uses_previous = False

@@ -49,6 +49,7 @@ class RND(DistillationReward):
     Metrics: `error` (mean e_t), `bonus_mean`; losses: `predictor_loss`.
     """
 
+    advice = "Hard exploration over many episodes, without noise in the observations."
     config_type: ClassVar[type[RewardConfig]] = RNDConfig
     config: RNDConfig
 

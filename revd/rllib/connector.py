@@ -164,6 +164,7 @@ class IntrinsicRewardConnector(ConnectorV2):
                 self.weighting.automatic.to(self._device)
         if any(self._is_broken(index, column) for index, column in enumerate(columns)):
             self.reward.end_episodes()
+            self.weighting.end_episodes()
             self._running.clear()
         return self.reward
 
@@ -195,7 +196,8 @@ class IntrinsicRewardConnector(ConnectorV2):
 
     def _restore(self, reward: IntrinsicReward, state: dict[str, Any]) -> None:
         load_saved_state(reward, _as_tensors(state["reward"]))
-        # Checkpoints of earlier versions have no "weighting".
+        # Checkpoints of a fixed weight, and of earlier versions, have no "weighting": its critic learns anew.
+        self.weighting.attach(reward, anew=not state.get("weighting"))
         self.weighting.restore(_as_tensors(state.get("weighting", {})), state)
         self._running = {int(column): (str(name), int(time)) for column, name, time in state["running"]}
 

@@ -94,11 +94,13 @@ class UnweighedBonus:
     Attributes:
         paid: The bonus.
         embeddings: See `AutomaticWeight.weigh`.
+        payable: See `AutomaticWeight.weigh`.
         places: Column, first row and length of every part of an episode.
     """
 
     paid: PaidBatch
     embeddings: Tensor | None
+    payable: Tensor | None
     places: Mapping[tuple[str, int], tuple[int, int, int]]
 
     @classmethod
@@ -108,7 +110,7 @@ class UnweighedBonus:
         """Keep what is needed after GAE; before the reward trains its encoder, and before RLlib appends steps."""
         _total(paid.extrinsic, np.zeros_like(paid.extrinsic), 1.0)
         embeddings = automatic.embedder.embed(reward, paid.rollout, current_observations(columns))
-        return cls(paid=paid, embeddings=embeddings, places=places(columns))
+        return cls(paid=paid, embeddings=embeddings, payable=reward.latest_paid, places=places(columns))
 
 
 def add_to_advantages(
@@ -147,6 +149,7 @@ def add_to_advantages(
         strength=torch.as_tensor(paid.weights).to(task.device),
         extrinsic_weight=weighting.extrinsic_weight,
         valid=valid,
+        paid=waiting.payable,
     )
     total = weighed.advantages[valid]
     pushed_mean = (total - weighting.extrinsic_weight * task[valid]).mean()

@@ -248,7 +248,7 @@ class IntrinsicRewardCallback(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
-        """Compute the bonus, change the rewards, and let returns and advantages follow."""
+        """Compute the bonus and add it to the rollout: to the advantages, or to the rewards."""
         began = time.perf_counter()
         model, reward = self.model, self.reward
         assert isinstance(model, OnPolicyAlgorithm)
@@ -261,6 +261,7 @@ class IntrinsicRewardCallback(BaseCallback):
         if buffer.episode_starts[0].all():
             # learn() was called again; or all episodes have just ended, and then this changes nothing.
             reward.end_episodes()
+            self.weighting.end_episodes()
         # Both may raise an error: before the reward's state changes.
         bootstrap = time_out_bootstrap(model, self._recorder)
         rollout = self._recorder.rollout(model)

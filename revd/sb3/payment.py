@@ -111,6 +111,7 @@ def add_to_advantages(
         strength=torch.as_tensor(strength).to(bonus.device),
         extrinsic_weight=weighting.extrinsic_weight,
         valid=rollout.valid_on(bonus.device),
+        paid=reward.latest_paid,
     )
     buffer.advantages = _like(buffer.advantages, weighed.advantages)
     too_large = f"strength = {weighting.schedule.weight:g} or extrinsic_weight = {weighting.extrinsic_weight:g}"

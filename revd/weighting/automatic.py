@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from revd.functional.advantages import sums_to_come
+from revd.moments import RecentMoments
 from revd.weighting.critic import BonusCritic
-from revd.weighting.recent_moments import RecentMoments
 from revd.weighting.state_embedder import StateEmbedder
 from revd.weighting.task_signal import TaskSignal
 
@@ -44,8 +44,8 @@ class AutomaticWeight(nn.Module):
     b is the bonus, standardised by its mean and deviation over recent rollouts: a bonus that is paid everywhere is no
     reason to act. V is a critic of the bonus alone over the embeddings e of the states. The sum does not stop where an
     episode ends: the state after an episode's last one is the first of the next, so ending an episode costs nothing.
-    Both sigma are deviations over recent rollouts, so the bonus moves the policy by the fraction `strength` of what the
-    task does, whatever the scale of either.
+    Both sigma are deviations over recent rollouts, so that on average over them the bonus's part is the fraction
+    `strength` of the task's, whatever the scale of either. With extrinsic_weight = 0, w is 1 / sigma(A(bonus)).
 
     All state is in buffers and parameters.
 
@@ -70,6 +70,7 @@ class AutomaticWeight(nn.Module):
         strength: Tensor,
         extrinsic_weight: float,
         valid: Tensor,
+        paid: Tensor | None = None,
     ) -> WeightedAdvantages:
         """Weigh one rollout; the critic then learns from it.
 
@@ -80,14 +81,18 @@ class AutomaticWeight(nn.Module):
             strength: (n_steps, 1).
             extrinsic_weight: Factor of the task's advantages. With 0 the bonus's have deviation 1.
             valid: Steps that count, (n_steps, n_envs).
+            paid: Those of them that could be paid; all by default. The others (a first segment, a warm-up) are neither
+                better nor worse than usual.
         """
+        paid = valid if paid is None else valid & paid
         self.task_advantages.update(task_advantages[valid])
         own = torch.zeros_like(task_advantages)
         explained = own.new_full((), torch.nan)
-        # A rollout that pays nothing (a first segment, a warm-up) does not show the size of the bonus.
-        if embeddings is not None and bool(bonus.any()):
-            self.bonus.update(bonus[valid])
-            own, explained = self._bonus_advantages(bonus, embeddings, valid)
+        if bool(paid.any()):
+            self.bonus.update(bonus[paid])
+        if embeddings is not None and bool(self.bonus.total > 0):
+            standardized = torch.where(paid, self._standardized(bonus), 0.0)
+            own, explained = self._bonus_advantages(standardized, embeddings, valid)
             self.bonus_advantages.update(own[valid])
         task_deviation, bonus_deviation = self.task_advantages.deviation, self.bonus_advantages.deviation
         reference = strength * task_deviation if extrinsic_weight > 0 else torch.ones_like(strength)
@@ -103,11 +108,14 @@ class AutomaticWeight(nn.Module):
         }
         return WeightedAdvantages(kept + pushed, _read(numbers))
 
-    def _bonus_advantages(self, bonus: Tensor, embeddings: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """A(bonus), and how much of the variance of the bonus still to come V has explained."""
+    def _standardized(self, bonus: Tensor) -> Tensor:
+        """The bonus less its mean, over its deviation; 0 for a constant one."""
         deviation = self.bonus.deviation
         # In float64: the sum over many steps would gather the rounding of a bonus that hardly varies.
-        standardized = torch.where(deviation > 0, (bonus.double() - self.bonus.mean) / deviation, 0.0).float()
+        return torch.where(deviation > 0, (bonus.double() - self.bonus.mean) / deviation, 0.0).float()
+
+    def _bonus_advantages(self, standardized: Tensor, embeddings: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """A(bonus), and how much of the variance of the bonus still to come V has explained."""
         self.critic.observe(embeddings[:-1][valid])
         inputs = self.critic.scaled(embeddings)
         values = self.critic(inputs)

@@ -68,7 +68,7 @@ class BonusCritic(nn.Module):
     def fit(self, inputs: Tensor, targets: Tensor) -> None:
         """Regress V on targets, (n,), of scaled embeddings, (n, d), by one pass of Adam.
 
-        One pass learns faster than four did: the bonus changes with every rollout (docs/balance.md).
+        One pass did no worse than four on the whole, at a quarter of the cost (docs/balance.md).
         """
         adam = self.adam.optimizer(self.layers.parameters(), LEARNING_RATE)
         for rows in self._minibatches(len(inputs), inputs.device):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from revd.encoders import Encoder, make_encoder
+from revd.rewards.embedding import check_magnitude
 
 if TYPE_CHECKING:
     from revd.rewards import IntrinsicReward
@@ -31,7 +32,7 @@ class StateEmbedder(nn.Module):
             self.own = make_encoder(reward.observation_space, embedding_size=EMBEDDING_SIZE, seed=reward.config.seed)
 
     def embedding_size(self, reward: IntrinsicReward) -> int:
-        """D."""
+        """The size d of the embeddings."""
         return self._encoder(reward).embedding_size
 
     @torch.no_grad()
@@ -58,6 +59,7 @@ class StateEmbedder(nn.Module):
             columns = torch.arange(rollout.n_envs, device="cpu")
             joined[-1] = 0
             joined[rollout.lengths, columns] = last
+        check_magnitude(joined)
         return joined
 
     def _encoder(self, reward: IntrinsicReward) -> Encoder:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from revd.arrays import Array
-from revd.weighting.recent_moments import MEMORY
+from revd.moments import MEMORY
 
 
 class TaskSignal(nn.Module):
@@ -47,6 +47,10 @@ class TaskSignal(nn.Module):
             buffer.mul_(MEMORY).add_(value)
         return float(self.share / self.total)
 
+    def end_episodes(self) -> None:
+        """Forget the running episodes, because all environments were reset from outside."""
+        self.running_lengths.zero_()
+
     def _rewards_vary(self, rewards: Array) -> bool:
         before = float(self.last_reward)
         first = rewards[0] if np.isnan(before) else before
@@ -54,13 +58,13 @@ class TaskSignal(nn.Module):
         return bool((rewards != first).any())
 
     def _lengths_vary(self, dones: Array, valid: Array) -> bool:
-        lengths = []
-        for env in range(dones.shape[1]):
-            steps = int(valid[:, env].sum())
+        lengths: list[int] = []
+        running = self.running_lengths.tolist()
+        for env, steps in enumerate(valid.sum(axis=0).tolist()):
             ends = np.flatnonzero(dones[:steps, env]) + 1
-            running = int(self.running_lengths[env])
-            lengths += np.diff(ends, prepend=-running).tolist()
-            self.running_lengths[env] = steps - ends[-1] if len(ends) else running + steps
+            lengths += np.diff(ends, prepend=-running[env]).tolist()
+            running[env] = steps - int(ends[-1]) if len(ends) else running[env] + steps
+        self.running_lengths.copy_(torch.tensor(running))
         if not lengths:
             return False
         before = int(self.last_length) or lengths[0]

@@ -84,6 +84,11 @@ class Weighting:
         self.schedule.rollouts, self.schedule.steps = int(values["rollouts"]), int(values["steps"])
         self.warnings.restore(values.get("warnings") or {})
 
+    def end_episodes(self) -> None:
+        """End the running episodes, because all environments were reset from outside."""
+        if self.automatic is not None:
+            self.automatic.task_signal.end_episodes()
+
     def check_duplicates(self, reward: IntrinsicReward, size: RolloutSize) -> None:
         """Warn if many states have been exact duplicates for long, after the reward has computed a bonus."""
         eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")

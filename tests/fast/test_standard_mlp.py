@@ -118,9 +118,15 @@ def parametrize(policy: Any) -> None:
     nn.utils.parametrizations.weight_norm(policy.value_net)
 
 
+def share_module(policy: Any) -> None:
+    policy.mlp_extractor.value_net = policy.mlp_extractor.policy_net
+    policy.optimizer = torch.optim.Adam(policy.parameters(), lr=3e-4, eps=1e-5)
+
+
 CHANGES: list[Callable[[Any], None]] = [
     freeze,
     share,
+    share_module,
     add_parameter,
     hook_forward,
     hook_before_forward,
@@ -146,6 +152,37 @@ def test_a_policy_that_is_changed_while_it_learns_takes_the_general_path(change:
             assert not isinstance(model._update, MlpUpdate)
         learnt.append(parameters(model))
     assert torch.equal(*learnt)
+
+
+@pytest.mark.parametrize("new_optimizer", [True, False])
+def test_a_layer_that_is_replaced_between_trainings_is_trained(new_optimizer: bool) -> None:
+    """Such as a new head. With the old optimiser it stays as it is, in SB3 too."""
+    learnt = []
+    for kind in (FastPPO, PPO):
+        model = make(kind).learn(48)
+        torch.manual_seed(3)
+        policy = model.policy
+        policy.action_net = nn.Linear(policy.action_net.in_features, policy.action_net.out_features)
+        before = policy.action_net.weight.clone()
+        if new_optimizer:
+            policy.optimizer = torch.optim.Adam(policy.parameters(), lr=3e-4, eps=1e-5)
+        model.learn(2 * 48)
+        assert torch.equal(before, policy.action_net.weight) is not new_optimizer
+        learnt.append(parameters(model))
+    assert torch.equal(*learnt)
+
+
+def test_a_policy_without_the_layers_is_not_standard() -> None:
+    class Own(ActorCriticPolicy):
+        def _build(self, lr_schedule: Any) -> None:
+            self.whole = nn.Linear(3, 4)
+            self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1))
+
+        def forward(self, obs: Any, deterministic: bool = False) -> Any:
+            raise NotImplementedError
+
+    policy = Own(VECTOR, DISCRETE, lambda _: 1e-3)
+    assert not is_standard_mlp(policy)
 
 
 def test_global_hooks_and_autocasting_are_seen() -> None:

@@ -126,7 +126,7 @@ def test_other_configs_are_refused(config: Any, error: type[Exception], message:
         ({"decay": 2}, r"decay must be inside \[0, 1\], got 2"),
         ({"decay_per": "batch"}, "decay_per must be 'rollout' or 'step', got 'batch'"),
         ({"extrinsic_weight": "no"}, "extrinsic_weight must be a number of at least 0, got 'no'"),
-        ({"normalize": "std"}, "normalize must be 'none' or 'rms', got 'std'"),
+        ({"normalize": "std"}, "normalize must be 'none' or 'rms' or 'standard', got 'std'"),
         (
             {"reward": REVD(BOX, DISCRETE, 2), "normalize": "rms"},
             r"parameters \(normalize\) cannot change the REVD instance that was given: pass them to make_reward",

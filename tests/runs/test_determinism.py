@@ -61,7 +61,7 @@ def test_a_resumed_run_is_the_same_up_to_its_checkpoint_and_sees_new_episodes_af
     train(stopped)
     whole, resumed = (columns(run.directory / "progress.csv", timeless=True) for run in (config, stopped))
     assert {name: cells[:2] for name, cells in whole.items()} == {name: cells[:2] for name, cells in resumed.items()}
-    for name in ("time/total_timesteps", "train/n_updates", "exploration/weight", "train/learning_rate"):
+    for name in ("time/total_timesteps", "train/n_updates", "exploration/strength", "train/learning_rate"):
         assert whole[name] == resumed[name], "what is counted does not depend on the interruption"
     trained = [name for name in whole if name.startswith("train/")]
     for name in trained:

@@ -80,7 +80,7 @@ def test_the_config_is_resolved(config):
     directory = train(replace(config, seed=7, normalize_bonus="rms", reward_params=Parameters(k=4)))
     resolved = json.loads((directory / "config.json").read_text())["resolved"]
     assert resolved["method"] == "PPO+REVD"
-    assert resolved["algorithm"] == "PPO"
+    assert resolved["algorithm"] == "FastPPO"
     assert (resolved["torch_threads"], resolved["emulator_threads"]) == (1, 1)
     assert resolved["algo_params"]["n_steps"] == 32
     assert resolved["algo_params"]["policy"] == "MlpPolicy"

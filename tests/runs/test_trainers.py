@@ -54,8 +54,8 @@ def test_a_run_resumes_with_another_trainer(config):
     assert [int(row["time/total_timesteps"]) for row in progress] == [ROLLOUT * n for n in range(1, 7)]
     updates = config.algo_params.get("n_epochs", 1)
     assert [float(row["train/n_updates"]) for row in progress[1:]] == [updates * n for n in range(1, 6)]
-    weights = [config.weight * (1 - config.decay) ** n for n in range(1, 7)]
-    assert [float(row["exploration/weight"]) for row in progress] == pytest.approx(weights, rel=1e-12)
+    strengths = [config.strength * (1 - config.decay) ** n for n in range(1, 7)]
+    assert [float(row["exploration/strength"]) for row in progress] == pytest.approx(strengths, rel=1e-12)
 
 
 def test_networks_for_images_resume_too(tmp_path):

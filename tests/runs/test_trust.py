@@ -17,7 +17,7 @@ from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import train
 from revd.runs.watch import watch
-from revd.suites.grids import SUITES, Suite, suite_runs
+from revd.suites.grids import SUITES, Method, Suite, suite_runs
 
 ROLLOUT = 32
 
@@ -197,7 +197,7 @@ WILD = ("../../up", "/etc/passwd", "a/../../b", "..", ".", "~root", "-")
 
 @pytest.mark.parametrize("name", WILD)
 def test_names_of_a_suite_stay_inside_its_directory(tmp_path, monkeypatch, name):
-    wild = Suite(description="", tasks=(name,), methods=((name, "none"),), preset="none", variants={name: {}})
+    wild = Suite(description="", tasks=(name,), methods=(Method(name, "none"),), preset="none", variants={name: {}})
     monkeypatch.setitem(SUITES, "wild", wild)
     (config,) = suite_runs("wild", seeds=[0], output=tmp_path)
     assert config.directory.parent.parent == tmp_path

@@ -49,7 +49,7 @@ def test_too_many_neighbours_are_refused_before_the_first_step(method: str) -> N
         ({"reward": "re3", "alpha": 0.5}, "unknown parameter of RE3 'alpha'"),
         ({"alpha": 1.0}, r"alpha must be inside \(0, 1\), got 1.0"),
         ({"k": 0}, "k must be an integer of at least 1, got 0"),
-        ({"normalize": "std"}, "normalize must be 'none' or 'rms', got 'std'"),
+        ({"normalize": "std"}, "normalize must be 'none' or 'rms' or 'standard', got 'std'"),
         ({"weight": -0.1}, "^weight must be 'auto' or a number of at least 0, got -0.1"),
         ({"weight": float("nan")}, "^weight must be 'auto' or a number of at least 0, got nan"),
         ({"weight": float("inf")}, "^weight must be 'auto' or a number of at least 0, got inf"),

@@ -57,16 +57,20 @@ class NaiveWeight:
         strength: Array,
         extrinsic_weight: float = 1.0,
         lengths: Any = None,
+        paid: Array | None = None,
     ) -> Array:
         """What the policy learns from. `values` are those of the critic; None if the bonus is not judged."""
         n_steps, n_envs = bonus.shape
         valid = np.arange(n_steps)[:, None] < (np.full(n_envs, n_steps) if lengths is None else np.asarray(lengths))
         self.task.append(task[valid])
         own = np.zeros((n_steps, n_envs))
-        if values is not None and bonus.any():
-            self.bonuses.append(bonus[valid])
+        paid = valid if paid is None else valid & paid
+        if paid.any():
+            self.bonuses.append(bonus[paid])
+        if values is not None and self.bonuses:
             mean, deviation = recent_moments(self.bonuses)
-            own = bonus_advantages((bonus - mean) / deviation if deviation > 0 else 0 * bonus, values, lengths)
+            standardized = paid * (bonus - mean) / deviation if deviation > 0 else 0 * bonus
+            own = bonus_advantages(standardized, values, lengths)
             self.own.append(own[valid])
         reference = strength * recent_moments(self.task)[1] if extrinsic_weight > 0 else 1.0
         deviation = recent_moments(self.own)[1]

@@ -42,6 +42,7 @@ def weigh(
     extrinsic_weight: float = 1.0,
     valid: Tensor | None = None,
     embeddings: bool = True,
+    paid: Tensor | None = None,
 ) -> WeightedAdvantages:
     return automatic.weigh(
         numbers.bonus,
@@ -50,6 +51,7 @@ def weigh(
         strength=torch.as_tensor(strength, dtype=torch.float64).expand(N_STEPS, 1),
         extrinsic_weight=extrinsic_weight,
         valid=torch.ones(N_STEPS, N_ENVS, dtype=torch.bool) if valid is None else valid,
+        paid=paid,
     )
 
 
@@ -167,19 +169,46 @@ def test_a_constant_bonus_changes_nothing(constant: float) -> None:
         assert (found.numbers["weight"], found.numbers["bonus_share"]) == (0, 0)
 
 
-@pytest.mark.parametrize("what", ["bonus", "embeddings"])
-def test_a_rollout_without_a_bonus_says_nothing_about_it(what: str) -> None:
+def test_a_rollout_without_embeddings_pays_nothing() -> None:
     automatic, other = new_weight(), new_weight()
     weigh(automatic, Numbers(0))
     weigh(other, Numbers(0))
     silent = Numbers(1)
-    if what == "bonus":
-        silent.bonus.zero_()
-    found = weigh(automatic, silent, embeddings=what == "bonus")
+    found = weigh(automatic, silent, embeddings=False, paid=torch.zeros(N_STEPS, N_ENVS, dtype=torch.bool))
     assert torch.equal(found.advantages, silent.task)
     assert "critic_explained_variance" not in found.numbers
     other.task_advantages.update(silent.task)
     assert_same(automatic, other)
+
+
+def test_steps_that_cannot_be_paid_are_neither_better_nor_worse_than_usual() -> None:
+    automatic, naive = new_weight(), NaiveWeight()
+    everywhere = torch.ones(N_STEPS, N_ENVS, dtype=torch.bool)
+    for seed in range(4):
+        numbers = Numbers(seed)
+        # First nobody is paid, then all but one environment, then steps here and there.
+        paid = [~everywhere, everywhere & (torch.arange(N_ENVS) > 0)][seed] if seed < 2 else numbers.bonus > 3
+        numbers.bonus[~paid] = 0
+        values = predicted(automatic, numbers.embeddings, everywhere) if seed > 0 else None
+        found = weigh(automatic, numbers, paid=paid)
+        expected = naive.weigh(
+            numbers.bonus.double().numpy(),
+            values,
+            numbers.task.double().numpy(),
+            strength=np.full((N_STEPS, 1), 0.1),
+            paid=paid.numpy(),
+        )
+        np.testing.assert_allclose(found.advantages.numpy(), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_bonus_that_is_truly_zero_counts() -> None:
+    """A rollout in which nothing new was found is worse than usual."""
+    automatic = new_weight()
+    weigh(automatic, Numbers(0))
+    nothing = Numbers(1)
+    nothing.bonus.zero_()
+    found = weigh(automatic, nothing)
+    assert (found.advantages - nothing.task).mean() < 0
 
 
 def test_the_strength_is_the_share_of_the_tasks_deviation() -> None:

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def _header(name: str, run: RecordedRun, bins: Bins) -> dict[str, Any]:
     }
 
 
-def _known(**values: object) -> Mapping[str, object]:
+def _known(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -16,7 +16,7 @@ def summary_table(summaries: Sequence[MethodSummary], *, threshold: float, windo
         f"confidence interval. Steps: until the mean of the last {window} episodes reached it, over the seeds that did."
     )
     table = Table(caption=caption, caption_justify="left", header_style="bold")
-    table.add_column("method", no_wrap=True)
+    table.add_column("method")
     for name in (f"steps to reach {threshold:g}", "reached", "final return"):
         table.add_column(name, justify="right", no_wrap=True)
     for summary in summaries:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from revd.weighting.recent_moments import RecentMoments
+from revd.moments import RecentMoments
 from tests.weighting.naive import recent_moments
 
 values = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=6)
