@@ -77,8 +77,8 @@ def _examine_progress(path: Path, config: TrainConfig, rollout: int, findings: F
     each = updates[0] if updates else 1.0
     _compare(f"{path}/progress.csv n_updates", updates, [each * (index + 1) for index in range(len(updates))], findings)
     if config.reward != "none":
-        weights = [round(float(row["exploration/weight"]), 12) for row in progress]
-        schedule = [round(config.weight * (1 - config.decay) ** (index + 1), 12) for index in range(len(expected))]
+        weights = [round(float(row["exploration/strength"]), 12) for row in progress]
+        schedule = [round(config.strength * (1 - config.decay) ** (index + 1), 12) for index in range(len(expected))]
         _compare(f"{path}/progress.csv weight", weights, schedule, findings)
 
 

@@ -99,6 +99,7 @@ def test_advantages_are_the_tasks_plus_the_centred_bonus(name: str, params: dict
             strength=torch.full((len(bonus), 1), STRENGTH * (1 - DECAY) ** (batch + 1)),
             extrinsic_weight=2.0,
             valid=rollout.valid,
+            paid=reference.latest_paid,
         )
         reference.update(rollout)
         pushed = [

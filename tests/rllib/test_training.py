@@ -206,7 +206,15 @@ def test_the_policy_learns_from_advantages_with_the_bonus(recurrent: bool, monke
         current = torch.stack([torch.as_tensor(column[-1].get_observations(-1)) for column in columns])
         embeddings = automatic.embedder.embed(reference, rollout, current)
         strength, valid = torch.full((len(bonus), 1), 0.1), rollout.valid
-        weighed = automatic.weigh(bonus, embeddings, task, strength=strength, extrinsic_weight=1.0, valid=valid)
+        weighed = automatic.weigh(
+            bonus,
+            embeddings,
+            task,
+            strength=strength,
+            extrinsic_weight=1.0,
+            valid=valid,
+            paid=reference.latest_paid,
+        )
         pushed = weighed.advantages - task
         expected = (task + pushed - pushed[valid].mean())[valid]
         np.testing.assert_allclose(changed[valid], expected, rtol=1e-4, atol=1e-5)

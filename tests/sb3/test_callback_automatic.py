@@ -113,7 +113,8 @@ def test_the_methods_enter_the_same_way(method: str) -> None:
     for bonus, (seen, following) in zip(found.paid, pairwise(found.seen), strict=False):
         task = task_advantages(seen, following)
         judged = next(values) if bonus.any() else None
-        expected = naive.weigh(bonus, judged, task, strength=np.full((N_STEPS, 1), 0.3))
+        paid = np.full(bonus.shape, bonus.any())
+        expected = naive.weigh(bonus, judged, task, strength=np.full((N_STEPS, 1), 0.3), paid=paid)
         np.testing.assert_allclose(seen.advantages, expected, rtol=1e-3, atol=1e-4)
     assert [bool(bonus.any()) for bonus in found.paid] == [method != "revd", *[True] * 4]
 
