@@ -77,9 +77,11 @@ def _examine_progress(path: Path, config: TrainConfig, rollout: int, findings: F
     each = updates[0] if updates else 1.0
     _compare(f"{path}/progress.csv n_updates", updates, [each * (index + 1) for index in range(len(updates))], findings)
     if config.reward != "none":
-        weights = [round(float(row["exploration/strength"]), 12) for row in progress]
-        schedule = [round(config.strength * (1 - config.decay) ** (index + 1), 12) for index in range(len(expected))]
-        _compare(f"{path}/progress.csv weight", weights, schedule, findings)
+        name = "strength" if config.weight == "auto" else "weight"
+        found = [round(float(row[f"exploration/{name}"]), 12) for row in progress]
+        first = getattr(config, name)
+        schedule = [round(first * (1 - config.decay) ** (index + 1), 12) for index in range(len(expected))]
+        _compare(f"{path}/progress.csv {name}", found, schedule, findings)
 
 
 def _examine_episodes(path: Path, config: TrainConfig, starts: set[int], findings: Findings) -> None:
