@@ -13,7 +13,10 @@ from revd.runs.display import print_line
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveCommand:
-    """Write the settings and returns of runs into one small file that `revd figure` and `revd report` read."""
+    """Write the settings and returns of runs into one small file that `revd figure` and `revd report` read.
+
+    To add runs to an archive, give the archive and their directories, and the archive again as the output.
+    """
 
     runs: Runs
     """Run directories, directories above them, or archives of runs (FILE.csv.gz)."""
@@ -25,17 +28,22 @@ class ArchiveCommand:
         from revd.analysis.drawing.captions import plural
         from revd.analysis.reading.sources import find_runs
         from revd.analysis.writing.archive import check_archive_path, write_archive
+        from revd.analysis.writing.merged_runs import merge_runs
 
         check_archive_path(self.output)
         found = find_runs(self.runs)
-        size = write_archive(found.runs, self.output).stat().st_size
+        merged = merge_runs(found.runs)
+        runs = list(merged.named.values())
+        size = write_archive(runs, self.output).stat().st_size
         console = Console()
-        print_line(console, f"{self.output}: {plural(len(found.runs), 'run')}, {size:,} bytes")
-        for run in found.runs:
+        print_line(console, f"{self.output}: {plural(len(runs), 'run')}, {size:,} bytes")
+        for run in runs:
             if not run.finished:
                 taken = f"{run.reached:,} of {run.total_steps:,} steps"
                 print_line(console, f"not finished: '{run.directory}' ({run.state}, {taken})")
             if run.damage is not None:
                 print_line(console, f"damaged: '{run.directory}' ({run.damage})")
+        for run in merged.left_out:
+            print_line(console, f"left out: '{run.directory}' is there twice")
         for reason in found.unreadable:
             print_line(console, f"left out: {reason}")

@@ -10,11 +10,13 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from revd.cli.archived_runs import without_archived
 from revd.cli.shared import EXIT_FAILED
 from revd.runs.config import NO_REWARD, TrainConfig
 from revd.runs.cpu_threads import available_cores, with_emulator_threads
 from revd.runs.display import print_line
-from revd.suites.grids import SUITES, suite_runs
+from revd.suites.catalog import SUITES
+from revd.suites.grids import suite_runs
 from revd.suites.launchers.config import LauncherConfig
 from revd.suites.launchers.interface import Launcher
 
@@ -30,9 +32,9 @@ class SuiteCommand:
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ""
     """The suite. Without a name, all suites are listed."""
     tasks: tuple[str, ...] = ()
-    """Only these of its tasks."""
+    """Only these of its tasks, or those that it runs only if they are named."""
     methods: tuple[str, ...] = ()
-    """Only these of its methods, such as ppo and ppo+revd."""
+    """Only these of its methods, such as ppo and ppo+revd, likewise."""
     reward: tuple[str, ...] = ()
     """These rewards with each of its algorithms, besides --methods or instead of all its methods: names of
     `revd rewards`, MODULE:CLASS, NAME+NAME for a mixture, or none."""
@@ -46,6 +48,8 @@ class SuiteCommand:
     """How often a failed run is started again."""
     shard: Annotated[str, _SHARD] = "1/1"
     """Only every N-th run, from the I-th on, for array jobs of a cluster."""
+    archived: tuple[Path, ...] = ()
+    """Leave out the runs that these archives hold, FILE.csv.gz of `revd archive`, to continue on another machine."""
     dry_run: bool = False
     """Only list the runs."""
     output: Annotated[Path | None, _OUTPUT] = None
@@ -72,6 +76,7 @@ class SuiteCommand:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         _check_rewards(self.reward)
+        runs = without_archived(runs, self.archived)
         if self.dry_run:
             _list(console, runs)
         else:

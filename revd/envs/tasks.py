@@ -91,7 +91,7 @@ def _classic(name: str, gymnasium_id: str, description: str) -> Task:
     return Task(name=f"classic/{name}", gymnasium_id=gymnasium_id, family="classic", description=description)
 
 
-#: All named tasks. The paper names only Assault and Demon Attack; the other four games are our choice.
+#: All named tasks.
 TASKS: Mapping[str, Task] = {
     task.name: task
     for task in (
@@ -99,6 +99,7 @@ TASKS: Mapping[str, Task] = {
         _atari("battle-zone", "BattleZone", "Drive a tank seen from inside; enemies come from all sides."),
         _atari("demon-attack", "DemonAttack", "Shoot demons that split and dive, wave after wave."),
         _atari("kung-fu-master", "KungFuMaster", "Fight through the floors of a temple; a side-scroller."),
+        _atari("montezuma-revenge", "MontezumaRevenge", "Climb past traps to a key and its door, room after room."),
         _atari("riverraid", "Riverraid", "Fly up a river, shoot, and refuel in time."),
         _atari("space-invaders", "SpaceInvaders", "Shoot rows of invaders before they land."),
         _bullet("ant", "Ant", "Four legs learn to run (8 joints)."),
@@ -116,6 +117,11 @@ TASKS: Mapping[str, Task] = {
         _bullet("walker-2d", "Walker2D", "A planar pair of legs learns to walk (6 joints)."),
         _classic("cart-pole", "CartPole-v1", "Balance a pole by pushing its cart left or right, 500 steps."),
         _classic("mountain-car", "MountainCar-v0", "Rock a weak car up a hill; -1 a step until the flag."),
+        _classic(
+            "mountain-car-continuous",
+            "MountainCarContinuous-v0",
+            "The same with a force as the action: 100 at the flag, and every push costs.",
+        ),
         _minigrid("door-key-5x5", "DoorKey-5x5-v0", "Find the key, open the door, reach the goal; a small grid."),
         _minigrid("door-key-8x8", "DoorKey-8x8-v0", "Find the key, open the door, reach the goal."),
         _minigrid("door-key-16x16", "DoorKey-16x16-v0", "Find the key, open the door, reach the goal; a large grid."),
@@ -137,6 +143,14 @@ TASKS: Mapping[str, Task] = {
         _minigrid("multi-room-n2-s4", "MultiRoom-N2-S4-v0", "Open the doors of 2 rooms in a row, reach the goal."),
         _minigrid("multi-room-n4-s5", "MultiRoom-N4-S5-v1", "Open the doors of 4 rooms in a row, reach the goal."),
         _minigrid("multi-room-n6", "MultiRoom-N6-v0", "Open the doors of 6 rooms in a row, reach the goal."),
+        _minigrid(
+            "obstructed-maze-1dl", "ObstructedMaze-1Dl-v0", "Find the key, unlock a door, take the ball; 2 rooms."
+        ),
+        _minigrid(
+            "obstructed-maze-1dlh",
+            "ObstructedMaze-1Dlh-v0",
+            "The same with the key in a box, which must be opened first.",
+        ),
     )
 }
 

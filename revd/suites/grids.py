@@ -1,188 +1,21 @@
-"""Suites as data: a grid of tasks, methods, variants and seeds becomes a list of configs."""
+"""The runs of a suite: its grid of tasks, methods, variants and seeds becomes a list of configs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from revd.envs.tasks import SPARSITY, TASKS
 from revd.names import unknown_name
 from revd.runs.config import BONUS_FIELDS, NO_REWARD, RUNS, TrainConfig, file_name
 from revd.runs.presets import preset_config
-
-
-class Method(NamedTuple):
-    """A row of a comparison: an algorithm, a reward, and settings of its own.
-
-    Attributes:
-        algo: Name of the algorithm.
-        reward: Name of the reward, or "none".
-        label: Tells it from other methods with the same reward; part of its name and of its runs' directories.
-        settings: Fields of `TrainConfig`, over the suite's.
-    """
-
-    algo: str
-    reward: str
-    label: str = ""
-    settings: Mapping[str, Any] = MappingProxyType({})
-
-    @property
-    def name(self) -> str:
-        """Its name on the command line, such as ppo, ppo+revd or ppo+revd-paper-weight."""
-        name = self.algo if self.reward == NO_REWARD else f"{self.algo}+{self.reward}"
-        return f"{name}-{self.label}" if self.label else name
-
-
-_ATARI = tuple(name for name, task in TASKS.items() if task.family == "atari")
-_BULLET = tuple(name for name, task in TASKS.items() if task.family == "bullet")
-_DENSE: tuple[Method, ...] = (
-    Method("ppo", NO_REWARD),
-    Method("ppo", "revd"),
-    Method("ppo", "re3"),
-    Method("ppo", "ride"),
-    Method("a2c", NO_REWARD),
-    Method("a2c", "revd"),
-)
-_SPARSE: tuple[Method, ...] = (
-    Method("ppo", NO_REWARD),
-    Method("ppo", "revd"),
-    Method("ppo", "re3"),
-    Method("ppo", "ride"),
-)
-_TEN_SEEDS = tuple(range(10))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suite:
-    """A grid of runs: every task with every method, variant and seed.
-
-    Attributes:
-        description: One line for listings.
-        tasks: Names of tasks.
-        methods: Algorithm and reward of each method.
-        seeds: Seeds of each method.
-        preset: Preset of the runs.
-        settings: Fields of `TrainConfig` that all runs share, over the preset's.
-        task_settings: Fields for single tasks, over those.
-        variants: Settings by name, each for a run of its own; by default one without a name.
-    """
-
-    description: str
-    tasks: tuple[str, ...]
-    methods: tuple[Method, ...]
-    seeds: tuple[int, ...] = _TEN_SEEDS
-    preset: str = "paper"
-    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    task_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
-    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({"": {}}))
-
-
-def _re3_grid(tasks: tuple[str, ...]) -> Suite:
-    """The paper's search over RE3's decay and k, with other seeds than those reported."""
-    return Suite(
-        description="RE3's grid of the paper: decay 1e-3, 1e-4, 1e-5 and k 5, 10, on seeds 100-102",
-        tasks=tasks,
-        methods=(Method("ppo", "re3"),),
-        seeds=(100, 101, 102),
-        variants={
-            f"decay{decay:g}-k{k}": {"decay": decay, "reward_params": {"k": k}}
-            for decay in (1e-3, 1e-4, 1e-5)
-            for k in (5, 10)
-        },
-    )
-
-
-#: REVD with a fixed weight as in the paper: PyTorch's initialisation, and no merging of duplicates.
-_PAPER_WEIGHT = Method(
-    "ppo", "revd", "paper-weight", {"weight": 0.1, "reward_params": {"init": "torch", "merge_duplicates": False}}
-)
-#: REVD's own defaults, where the paper's preset differs.
-_OWN_DEFAULTS = {"embedding_size": 128, "init": "orthogonal", "merge_duplicates": True}
-_MINIGRID = {
-    "steps": 2_000_000,
-    "n_envs": 32,
-    "algo_params": {"n_steps": 128, "batch_size": 512, "n_epochs": 4, "ent_coef": 0.01},
-}
-
-SUITES: Mapping[str, Suite] = {
-    "balance": Suite(
-        description="The automatic weight against PPO, the paper's fixed weight and random numbers: rare rewards",
-        tasks=(
-            "classic/mountain-car",
-            "minigrid/door-key-8x8",
-            "minigrid/key-corridor-s3r2",
-            "minigrid/key-corridor-s3r3",
-        ),
-        methods=(Method("ppo", NO_REWARD), Method("ppo", "revd"), _PAPER_WEIGHT, Method("ppo", "noise")),
-        seeds=(1, 2, 3, 4, 5),
-        preset="none",
-        task_settings={
-            "classic/mountain-car": {
-                "steps": 120_000,
-                "normalize": "observations",
-                "algo_params": {"n_steps": 128, "batch_size": 64, "n_epochs": 10},
-            },
-            "minigrid/door-key-8x8": {**_MINIGRID, "steps": 1_000_000},
-            "minigrid/key-corridor-s3r2": _MINIGRID,
-            "minigrid/key-corridor-s3r3": _MINIGRID,
-        },
-    ),
-    "balance-bullet": Suite(
-        description="The same on four PyBullet tasks with dense rewards, 300,000 steps, ten seeds",
-        tasks=("bullet/hopper", "bullet/half-cheetah", "bullet/ant", "bullet/walker-2d"),
-        # The paper's settings of PPO, but REVD's own defaults for the automatic weight.
-        methods=(
-            Method("ppo", NO_REWARD),
-            Method("ppo", "revd", "", {"weight": "auto", "reward_params": _OWN_DEFAULTS}),
-            Method("ppo", "revd", "paper-weight"),
-        ),
-        seeds=tuple(range(1, 11)),
-        settings={"steps": 300_000},
-    ),
-    "paper-atari": Suite(
-        description="The paper's six Atari games, 10 M steps, six methods, ten seeds", tasks=_ATARI, methods=_DENSE
-    ),
-    "paper-bullet": Suite(
-        description="The paper's six PyBullet tasks, 2 M steps, six methods, ten seeds", tasks=_BULLET, methods=_DENSE
-    ),
-    "paper-atari-sparse": Suite(
-        description="The Atari games with nine of ten rewards hidden",
-        tasks=_ATARI,
-        methods=_SPARSE,
-        settings={"sparse": SPARSITY},
-    ),
-    "paper-bullet-sparse": Suite(
-        description="The PyBullet tasks with nine of ten rewards hidden",
-        tasks=_BULLET,
-        methods=_SPARSE,
-        settings={"sparse": SPARSITY},
-    ),
-    "re3-grid-atari": _re3_grid(_ATARI),
-    "re3-grid-bullet": _re3_grid(_BULLET),
-    "smoke": Suite(
-        description="Minutes: two small tasks, all methods, two seeds, 40,000 steps; shows that everything works",
-        tasks=("classic/mountain-car", "classic/cart-pole"),
-        methods=_DENSE,
-        seeds=(0, 1),
-        preset="none",
-        settings={"steps": 40_000, "weight": 1.0, "normalize": "observations", "checkpoint_every": 10_000},
-    ),
-}
-
-
-def find_suite(name: str) -> Suite:
-    """The suite of that name."""
-    if name not in SUITES:
-        raise ValueError(unknown_name("suite", name, SUITES))
-    return SUITES[name]
+from revd.suites.catalog import find_suite
+from revd.suites.suite import Method, Suite
 
 
 def method_names(suite: Suite) -> dict[str, Method]:
-    """The methods of a suite by names such as `ppo` and `ppo+revd`."""
-    return {method.name: method for method in suite.methods}
+    """The methods that a suite offers, by names such as `ppo` and `ppo+revd`."""
+    return {method.name: method for method in (*suite.methods, *suite.more_methods)}
 
 
 def suite_runs(
@@ -200,8 +33,8 @@ def suite_runs(
 
     Args:
         name: Name of the suite.
-        tasks: Only these of its tasks.
-        methods: Only these of its methods, named as in `method_names`.
+        tasks: Only these of its tasks and of those that it offers besides.
+        methods: Only these of the methods in `method_names`.
         rewards: These rewards with each of its algorithms, besides `methods` or instead of all its methods.
         seeds: These seeds instead of the suite's.
         steps: This number of steps instead of the suite's.
@@ -210,7 +43,7 @@ def suite_runs(
     """
     suite = find_suite(name)
     named = method_names(suite)
-    _require_names(f"task of suite {name}", tasks, suite.tasks)
+    _require_names(f"task of suite {name}", tasks, (*suite.tasks, *suite.more_tasks))
     _require_names(f"method of suite {name}", methods, named)
     index, count = shard
     if not 1 <= index <= count:

@@ -39,7 +39,7 @@ def test_it_has_every_task_with_the_same_spaces(task_id):
     assert space.shape == expected.observation_space.shape
     assert space.dtype == expected.observation_space.dtype
     np.testing.assert_allclose(space.low, expected.observation_space.low, rtol=1e-6)
-    assert pool.action_space.n == expected.action_space.n
+    assert pool.action_space == expected.action_space
     limit = expected.spec.max_episode_steps or expected.unwrapped.max_steps
     assert pool.spec.config.max_episode_steps == limit
 
@@ -84,20 +84,26 @@ def test_levels_are_drawn_from_the_same_distribution(task_id):
     assert 0 < np.abs(ours - theirs).max() < 0.25 or np.array_equal(ours, theirs)
 
 
-def test_mountain_cars_move_alike():
-    pool, _, _ = pool_of("MountainCar-v0")
-    car = gymnasium.make("MountainCar-v0").unwrapped
+@pytest.mark.parametrize("task_id", ["MountainCar-v0", "MountainCarContinuous-v0"])
+def test_mountain_cars_move_alike(task_id):
+    """An agent that pushes in the direction in which it moves, which leads to the flag."""
+    pool, _, _ = pool_of(task_id)
+    car = gymnasium.make(task_id).unwrapped
     car.reset(seed=0)
-    start = pool.reset()[0][0]
-    car.state = tuple(map(float, start))
-    generator = np.random.default_rng(0)
-    for _ in range(150):
-        action = int(generator.integers(3))
-        expected, reward, *_ = car.step(action)
-        found, rewards, *_ = pool.step(np.array([action], np.int32))
-        # Positions begin at a float32 here and at a float64 there.
+    found = pool.reset()[0]
+    # Positions begin at a float32 here and at a float64 there.
+    car.state = found[0].astype(np.float64)
+    discrete = task_id == "MountainCar-v0"
+    for _ in range(200):
+        action = 2 * (found[0, 1] >= 0) if discrete else np.where(found[0, 1:] >= 0, np.float32(0.9), np.float32(-1))
+        expected, reward, terminated, *_ = car.step(action)
+        found, rewards, ends, *_ = pool.step(np.array([action], np.int32 if discrete else np.float32))
         np.testing.assert_allclose(found[0], expected, atol=1e-6)
-        assert rewards[0] == reward
+        assert rewards[0] == pytest.approx(reward, abs=1e-5)
+        assert ends[0] == terminated
+        if terminated:
+            return
+    pytest.fail("the flag was not reached")
 
 
 def test_seeds_are_the_environments_own():

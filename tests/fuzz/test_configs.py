@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from revd.runs.config import TrainConfig
 from revd.runs.parameters import Parameters
 from revd.runs.presets import preset_config
-from revd.suites.grids import SUITES, suite_runs
+from revd.suites.catalog import SUITES
+from revd.suites.grids import suite_runs
 from tests.fuzz.support import JSON, JUNK, documented, fuzz, sometimes
 
 NAMES = [entry.name for entry in fields(TrainConfig)]

@@ -5,15 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from revd.envs.tasks import TASKS
 from revd.runs.presets import preset_config
 from revd.runs.train import train
+from revd.suites.catalog import PAPER_ATARI, PAPER_BULLET
 from tests.support.bullet import needs_pybullet
 
 PAPER_TASKS = [
-    pytest.param(name, marks=needs_pybullet if task.family == "bullet" else ())
-    for name, task in TASKS.items()
-    if task.family in ("atari", "bullet")
+    pytest.param(name, marks=needs_pybullet if name in PAPER_BULLET else ()) for name in (*PAPER_ATARI, *PAPER_BULLET)
 ]
 
 

@@ -17,7 +17,9 @@ from revd.runs.directory import RunDirectory
 from revd.runs.parameters import Parameters
 from revd.runs.train import train
 from revd.runs.watch import watch
-from revd.suites.grids import SUITES, Method, Suite, suite_runs
+from revd.suites.catalog import SUITES
+from revd.suites.grids import suite_runs
+from revd.suites.suite import Method, Suite
 
 ROLLOUT = 32
 

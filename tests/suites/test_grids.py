@@ -4,7 +4,10 @@ from pathlib import Path
 import pytest
 
 from revd.envs.tasks import TASKS
-from revd.suites.grids import SUITES, find_suite, method_names, suite_runs
+from revd.rewards.revd import REVDConfig
+from revd.runs.config import TrainConfig
+from revd.suites.catalog import SUITES, find_suite
+from revd.suites.grids import method_names, suite_runs
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -12,7 +15,7 @@ def test_every_suite_is_a_full_grid_of_distinct_runs(name):
     suite, runs = SUITES[name], suite_runs(name)
     assert len(runs) == len(suite.tasks) * len(suite.methods) * len(suite.seeds) * len(suite.variants)
     assert len({config.directory for config in runs}) == len(runs)
-    assert all(config.task in TASKS for config in runs)
+    assert {config.task for config in runs} | set(suite.more_tasks) <= set(TASKS)
 
 
 @pytest.mark.parametrize("suite", ["atari", "bullet"])
@@ -107,3 +110,49 @@ def test_rewards_are_added_to_chosen_methods():
     chosen = {"tasks": ["bullet/hopper"], "seeds": [0], "methods": ["ppo", "ppo+revd"]}
     runs = suite_runs("paper-bullet-sparse", rewards=["re3", "revd"], **chosen)
     assert [config.method for config in runs] == ["PPO", "PPO+REVD", "PPO+RE3"]
+
+
+def test_tasks_and_methods_that_run_only_if_they_are_named():
+    assert "atari/montezuma-revenge" not in {config.task for config in suite_runs("exploration")}
+    (game,) = suite_runs("exploration", tasks=["atari/montezuma-revenge"], methods=["ppo+rnd"], seeds=[1])
+    assert (game.steps, game.n_envs, game.network) == (10_000_000, 10, "paper")
+    assert "ppo+revd-auto" not in {config.directory.name for config in suite_runs("paper-bullet")}
+    automatic, fixed = suite_runs(
+        "paper-bullet", tasks=["bullet/ant"], methods=["ppo+revd-auto", "ppo+revd"], seeds=[1]
+    )
+    assert automatic.weight == "auto"
+    assert fixed.weight == 0.1
+    assert automatic.algo_params == fixed.algo_params
+
+
+@pytest.mark.parametrize("suite", ["paper-bullet", "paper-bullet-sparse", "balance-bullet"])
+def test_the_automatic_weight_has_revds_own_defaults(suite):
+    """The paper's presets set parameters, of which none may stay."""
+    runs = suite_runs(suite, tasks=["bullet/hopper"], methods=list(method_names(find_suite(suite))), seeds=[1])
+    (automatic,) = [config for config in runs if (config.reward, config.weight) == ("revd", "auto")]
+    assert REVDConfig(**automatic.reward_params) == REVDConfig()
+    assert automatic.decay == TrainConfig(task="bullet/hopper").decay
+
+
+def test_one_setting_of_ppo_for_each_family():
+    families = {}
+    for config in suite_runs("exploration", seeds=[1]):
+        own = {"task", "steps", "seed", "output", "reward", "weight", "reward_params"}
+        values = tuple((name, str(value)) for name, value in config.to_dict().items() if name not in own)
+        families.setdefault(config.task.partition("/")[0], set()).add(values)
+    assert {family: len(found) for family, found in families.items()} == {"classic": 1, "minigrid": 1, "bullet": 1}
+
+
+def test_bonuses_are_explored_with_their_own_defaults():
+    """Only REVD with the paper's weight has parameters of its own; every other method differs in the weight alone."""
+    runs = suite_runs("exploration", tasks=["minigrid/door-key-8x8"], seeds=[1])
+    assert {config.directory.name: config.weight for config in runs if config.weight != "auto"} == {
+        "ppo-revd-paper-weight-seed1": 0.1,
+        "ppo-re3-own-weight-seed1": 0.05,
+        "ppo-ride-own-weight-seed1": 0.1,
+        "ppo-rnd-own-weight-seed1": 0.5,
+    }
+    assert [config.directory.name for config in runs if config.reward_params] == ["ppo-revd-paper-weight-seed1"]
+    assert {config.reward for config in runs if config.weight == "auto"} == {
+        "none", "revd", "re3", "ride", "rnd", "icm", "ngu", "e3b", "noveld", "disagreement", "rise"
+    }  # fmt: skip

@@ -37,6 +37,12 @@ def is_archive(path: Path) -> bool:
     return path.name.endswith(ENDING) and path.is_file()
 
 
+def name_in_archive(directory: Path) -> str | None:
+    """The name that an archived run has in its archive; None for a run with a directory of its own."""
+    archive = next((parent for parent in directory.parents if is_archive(parent)), None)
+    return None if archive is None else directory.relative_to(archive).as_posix()
+
+
 def read_archive(path: Path) -> list[RecordedRun]:
     """Read all runs of an archive; a ValueError says what is wrong with it.
 

@@ -83,6 +83,16 @@ def other_settings(runs: Sequence[RecordedRun]) -> dict[str, str]:
     return {label: " or ".join(texts) for label, texts in found.items()}
 
 
+def differing_settings(run: RecordedRun, other: RecordedRun) -> list[str]:
+    """Describe the settings in which two runs differ, besides task, method, seed, steps and how they were run."""
+    settings = [_flatten(each.settings) for each in (run, other)]
+    found = []
+    for name in sorted(_varying_names(settings)):
+        first, second = (values.get(name, _default_value(name)) for values in settings)
+        found.append(f"{name} is {first} in the first and {second} in the second")
+    return found
+
+
 def sort_runs(runs: Iterable[RecordedRun]) -> list[RecordedRun]:
     """Sort runs for tables: by family, sparseness, task, method, variant and seed."""
     return sorted(

@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from revd.analysis.reading.commands import repeat_command
 from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.reading.searches import search_directory
 from revd.analysis.statistics.bins import Bins, bin_episodes
+from revd.analysis.writing.merged_runs import merge_runs
 from revd.storage.atomic import make_directory, write_whole
 
 #: What an archive keeps of `run.json`. Paths of the machine, as in its command and its output, are left out.
@@ -23,12 +23,12 @@ _ORIGIN = ("started", "finished", "python", "platform", "versions", "git")
 
 
 def write_archive(runs: Sequence[RecordedRun], path: Path) -> Path:
-    """Write runs into one compressed file; equal runs give equal bytes."""
+    """Write runs into one compressed file, one of each training; equal runs give equal bytes."""
     check_archive_path(path)
     searched = next((run.directory for run in runs if search_directory(run.directory) is not None), None)
     if searched is not None:
         raise ValueError(f"{str(searched)!r} is a trial of a search; the trials of searches cannot be archived")
-    named = dict(zip(_names(runs), runs, strict=True))
+    named = merge_runs(runs).named
     bins = {name: bin_episodes(run.episodes, run.total_steps) for name, run in named.items()}
     text = io.StringIO()
     text.write(f"{FORMAT}\n")
@@ -47,13 +47,6 @@ def check_archive_path(path: Path) -> None:
     """Refuse a path whose name no reader would take for an archive."""
     if not path.name.endswith(ENDING):
         raise ValueError(f"output {str(path)!r} must end in {ENDING}: an archive is a compressed CSV file")
-
-
-def _names(runs: Sequence[RecordedRun]) -> list[str]:
-    """The runs' directories relative to the one that holds them all."""
-    directories = [run.directory.resolve() for run in runs]
-    root = os.path.commonpath([directory.parent for directory in directories])
-    return [Path(os.path.relpath(directory, root)).as_posix() for directory in directories]
 
 
 def _header(name: str, run: RecordedRun, bins: Bins) -> dict[str, Any]:
