@@ -42,3 +42,14 @@ def test_an_archive_is_named_like_one(capsys):
     assert error.value.code == 2
     said = "output 'runs.csv' must end in .csv.gz: an archive is a compressed CSV file"
     assert capsys.readouterr().err == f"revd: {said}\n"
+
+
+def test_runs_are_added_to_an_archive(capsys):
+    write_run(Path("runs/a1"), seed=1, returns=[1] * 100)
+    cli.main(["archive", "runs", "--output", "x.csv.gz"])
+    write_run(Path("other/a2"), seed=2, returns=[2] * 100)
+    capsys.readouterr()
+    cli.main(["archive", "x.csv.gz", "other", "runs", "--output", "x.csv.gz"])
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("x.csv.gz: 2 runs, ")
+    assert others == ["left out: 'runs/a1' is there twice"], "the archived run keeps its name"

@@ -1,9 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from revd import cli
+from revd.analysis.reading.runs import load_runs
+from revd.analysis.writing.archive import write_archive
 from revd.cli.suite import parse_shard
 from revd.runs.directory import Status
+from revd.suites.grids import suite_runs
 from revd.suites.scheduler import RunProgress
+from tests.analysis.support import write_run
 from tests.support.bullet import needs_pybullet
 
 
@@ -66,6 +72,46 @@ def test_flags_reach_the_launcher(monkeypatch, capsys):
     assert (len(configs), jobs, retries) == (3, 3, 2)
     assert {config.steps for config in configs} == {9}
     assert "Next: revd figure x, revd report x" in capsys.readouterr().out
+
+
+def archive_of(configs, path):
+    """An archive of finished runs of these trainings, as they would have been on another machine."""
+    for config in configs:
+        fake = {name: value for name, value in config.to_dict().items() if name not in ("task", "seed", "steps")}
+        write_run(
+            path.parent / "there" / config.task / config.directory.name,
+            task=config.task,
+            method=config.method,
+            seed=config.seed,
+            steps=config.steps,
+            returns=[1] * 100,
+            **fake,
+        )
+    return write_archive(load_runs(path.parent / "there"), path)
+
+
+def test_a_suite_is_continued_on_another_machine(monkeypatch, tmp_path):
+    """The runs of its archive are left out; a run that did not finish there is not."""
+    done = suite_runs("smoke", seeds=[0])[:5]
+    path = archive_of(
+        [replace(config, output=tmp_path / config.directory.name) for config in done], tmp_path / "x.csv.gz"
+    )
+    seen = []
+    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(seen))
+    cli.main(["suite", "smoke", "--archived", str(path)])
+    ((configs, *_),) = seen
+    assert [config.directory for config in configs] == [config.directory for config in suite_runs("smoke")[5:]]
+    # Longer runs are other runs.
+    cli.main(["suite", "smoke", "--archived", str(path), "--steps", "50000"])
+    assert len(seen[1][0]) == len(suite_runs("smoke"))
+
+
+def test_an_archived_run_with_other_settings_is_refused(capsys, tmp_path):
+    path = archive_of([replace(suite_runs("smoke")[0], n_envs=3)], tmp_path / "x.csv.gz")
+    with pytest.raises(SystemExit) as error:
+        cli.main(["suite", "smoke", "--dry-run", "--archived", str(path)])
+    assert error.value.code == 2
+    assert "is a run with other settings (n_envs is 3 there and 10 here)" in " ".join(capsys.readouterr().err.split())
 
 
 class FakeCluster:

@@ -59,8 +59,9 @@ def _ordered(run: RecordedRun, other: RecordedRun) -> tuple[RecordedRun, Recorde
     return (run, other) if _progress(run) >= _progress(other) else (other, run)
 
 
-def _progress(run: RecordedRun) -> tuple[bool, int]:
-    return run.is_comparable, run.reached
+def _progress(run: RecordedRun) -> tuple[bool, int, bool]:
+    # Of equal runs the archived one is kept, which has its name.
+    return run.is_comparable, run.reached, name_in_archive(run.directory) is not None
 
 
 def _have_equal_returns(run: RecordedRun, other: RecordedRun) -> bool:
