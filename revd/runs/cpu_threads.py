@@ -1,7 +1,9 @@
-"""Processor cores of this process, and the CPU threads that a training uses."""
+"""The processor and its cores, and the CPU threads that a training uses."""
 
 import os
+import platform
 from dataclasses import replace
+from pathlib import Path
 
 from revd.runs.config import TrainConfig
 
@@ -11,6 +13,17 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def describe_processor() -> str:
+    """The processor's name, where the system tells it, and the cores that this process may use."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [value.strip() for key, _, value in (line.partition(":") for line in lines) if key.strip() == "model name"]
+    cores = available_cores()
+    return f"{[*names, platform.machine()][0]}, {cores} core{'s' if cores > 1 else ''}"
 
 
 def emulator_threads(config: TrainConfig, *, on_gpu: bool) -> int:

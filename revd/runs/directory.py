@@ -18,6 +18,7 @@ from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
 from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
+from revd.runs.cpu_threads import describe_processor
 from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
 from revd.runs.parameters import Parameters
 from revd.storage import run_files
@@ -226,13 +227,14 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def describe_software() -> dict[str, Any]:
-    """The command line, the versions, and the commit of the current directory's git repository."""
+    """The command line, the versions, the machine, and the commit of the current directory's git repository."""
     versions = {name: found for name in _PACKAGES if (found := _version(name)) is not None}
     return {
         "started": now(),
         "command": sys.argv,
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "processor": describe_processor(),
         "versions": {"revd": revd.__version__, **versions},
         # Not whether files differ from the commit: for that, git would execute programs that the repository configures.
         "git": {"commit": _git("rev-parse", "HEAD")},

@@ -139,7 +139,7 @@ SUITES: Mapping[str, Suite] = {
             "classic/mountain-car": {**_CLASSIC, "steps": 120_000},
             "classic/mountain-car-continuous": {**_CLASSIC, "steps": 200_000},
             "minigrid/door-key-8x8": {**_MINIGRID, "steps": 1_000_000},
-            "minigrid/key-corridor-s3r2": {**_MINIGRID, "steps": 1_500_000},
+            "minigrid/key-corridor-s3r2": {**_MINIGRID, "steps": 1_200_000},
             "minigrid/key-corridor-s3r3": _MINIGRID,
             "minigrid/obstructed-maze-1dl": {**_MINIGRID, "steps": 1_000_000},
             "bullet/hopper": {**_BULLET, "steps": 300_000, "sparse": SPARSITY},

@@ -6,7 +6,7 @@ import pytest
 
 from revd.runs import cpu_threads
 from revd.runs.config import TrainConfig
-from revd.runs.cpu_threads import available_cores, emulator_threads, with_emulator_threads
+from revd.runs.cpu_threads import available_cores, describe_processor, emulator_threads, with_emulator_threads
 
 CONFIG = TrainConfig(task="atari/space-invaders", n_envs=10)
 
@@ -14,6 +14,22 @@ CONFIG = TrainConfig(task="atari/space-invaders", n_envs=10)
 @pytest.fixture
 def sixteen_cores(monkeypatch):
     monkeypatch.setattr(cpu_threads, "available_cores", lambda: 16)
+
+
+def test_the_processor_is_named_with_its_cores(monkeypatch, sixteen_cores):
+    text = "processor\t: 0\nmodel\t\t: 2\nmodel name\t: AMD EPYC 7B13\n\nprocessor\t: 1\nmodel name\t: AMD EPYC 7B13\n"
+    monkeypatch.setattr(Path, "read_text", lambda path: text)
+    assert describe_processor() == "AMD EPYC 7B13, 16 cores"
+
+
+def test_a_processor_without_a_name_has_its_architecture(monkeypatch):
+    def refuse(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(cpu_threads, "available_cores", lambda: 1)
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    assert describe_processor() == "arm64, 1 core"
 
 
 def test_the_cores_are_those_that_the_system_lets_us_use():

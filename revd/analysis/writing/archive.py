@@ -19,7 +19,7 @@ from revd.analysis.writing.merged_runs import merge_runs
 from revd.storage.atomic import make_directory, write_whole
 
 #: What an archive keeps of `run.json`. Paths of the machine, as in its command and its output, are left out.
-_ORIGIN = ("started", "finished", "python", "platform", "versions", "git")
+_ORIGIN = ("started", "finished", "python", "platform", "processor", "versions", "git")
 
 
 def write_archive(runs: Sequence[RecordedRun], path: Path) -> Path:

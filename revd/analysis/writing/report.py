@@ -204,7 +204,8 @@ def _origin(run: RecordedRun) -> tuple[str, str, str, str]:
     git, versions = _mapping(run.origin.get("git")), _mapping(run.origin.get("versions"))
     commit = str(git.get("commit") or MISSING)
     packages = ", ".join(f"{name} {version}" for name, version in versions.items()) or MISSING
-    return commit, str(run.origin.get("python") or MISSING), packages, str(run.origin.get("platform") or MISSING)
+    machine = ", ".join(str(run.origin[name]) for name in ("platform", "processor") if run.origin.get(name))
+    return commit, str(run.origin.get("python") or MISSING), packages, machine or MISSING
 
 
 def _commands(data: ReportData) -> list[str]:

@@ -2,8 +2,10 @@ import re
 
 import pytest
 
+from revd.analysis.reading.archive import read_archive
 from revd.analysis.reading.runs import load_run, load_runs
 from revd.analysis.statistics.figure_data import analyse_runs
+from revd.analysis.writing.archive import write_archive
 from revd.analysis.writing.figure_files import ReportFiles, write_figures
 from revd.analysis.writing.hand_written import hand_written_parts
 from revd.analysis.writing.report import report
@@ -138,6 +140,14 @@ def test_means_of_the_bonus_are_over_logged_rollouts(tmp_path):
     (directory / "progress.csv").write_text(PROGRESS + "1,0.9")
     found = load_run(directory).bonus
     assert found == pytest.approx({"exploration/bonus_share": 0.25, "exploration/time_fraction": 0.03})
+
+
+def test_the_machine_of_a_run_is_named(tmp_path):
+    directory = write_run(tmp_path / "run", returns=[1] * 9)
+    write_json(directory / "run.json", {"platform": "Linux-x86_64", "processor": "AMD EPYC, 2 cores"})
+    archived = read_archive(write_archive(load_runs(tmp_path), tmp_path / "runs.csv.gz"))
+    text = report(analyse_runs(archived), ReportFiles(), tmp_path / "page.md")
+    assert "| Linux-x86_64, AMD EPYC, 2 cores |" in text
 
 
 def test_untrusted_text_is_neither_run_nor_rendered(tmp_path):
