@@ -146,11 +146,6 @@ TASKS: Mapping[str, Task] = {
         _minigrid(
             "obstructed-maze-1dl", "ObstructedMaze-1Dl-v0", "Find the key, unlock a door, take the ball; 2 rooms."
         ),
-        _minigrid(
-            "obstructed-maze-1dlh",
-            "ObstructedMaze-1Dlh-v0",
-            "The same with the key in a box, which must be opened first.",
-        ),
     )
 }
 

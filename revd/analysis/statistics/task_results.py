@@ -36,6 +36,16 @@ class TaskResult:
     base: str | None = None
     improvement: Estimate | None = None
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it is better than its base: the whole interval of the probability is above one half."""
+        return self.improvement is not None and self.improvement.low > 0.5
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is worse than its base: the whole interval is below one half."""
+        return self.improvement is not None and self.improvement.high < 0.5
+
 
 def task_results(
     runs: Sequence[RecordedRun], *, threshold: float | None = None, window: int = WINDOW

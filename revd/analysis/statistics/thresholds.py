@@ -7,7 +7,9 @@ from collections.abc import Mapping
 THRESHOLDS: Mapping[str, float] = {
     "MountainCar-v0": -150.0,
     "classic/mountain-car": -150.0,
+    "classic/mountain-car-continuous": 90.0,
     "minigrid/door-key-8x8": 0.9,
     "minigrid/key-corridor-s3r2": 0.9,
     "minigrid/key-corridor-s3r3": 0.7,
+    "minigrid/obstructed-maze-1dl": 0.7,
 }

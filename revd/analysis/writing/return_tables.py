@@ -48,14 +48,15 @@ def _task_table(results: Sequence[TaskResult], threshold: float | None, *, steps
         columns.append(f"P(better than {base})")
     rows = []
     for result in results:
-        row: list[object] = [result.method, result.seeds, *_final_cells(result)]
-        row += _reaching_cells(result, steps) if threshold is not None else []
+        row: list[object] = [result.method, result.seeds, *final_cells(result)]
+        row += reaching_cells(result, steps) if threshold is not None else []
         row += [_improvement_cell(result, base)] if base is not None else []
         rows.append(row)
     return table(columns, rows, numbers=len(columns) - 1)
 
 
-def _final_cells(result: TaskResult) -> list[str]:
+def final_cells(result: TaskResult) -> list[str]:
+    """The mean final return and its interval."""
     if result.final is None:
         return [MISSING, MISSING]
     final = result.final
@@ -65,7 +66,8 @@ def _final_cells(result: TaskResult) -> list[str]:
     return [value, f"{low} to {high}"]
 
 
-def _reaching_cells(result: TaskResult, steps: int) -> list[str]:
+def reaching_cells(result: TaskResult, steps: int) -> list[str]:
+    """How many runs reached the threshold, and the median of their steps."""
     found = result.reaching
     if found is None:
         return [MISSING, MISSING]
