@@ -9,7 +9,7 @@ from revd.analysis.statistics.figure_data import FigureData
 from revd.analysis.statistics.grouping import task_family
 from revd.episodes import FINAL_RETURN
 
-#: Most methods in colour, since a legend cannot tell more apart; of more methods, the best are in colour.
+#: Most methods in colour, since a legend cannot tell more apart.
 MAX_METHODS = 8
 # With fewer seeds, resamples hardly differ from the sample, and bootstrap intervals are too narrow.
 _ENOUGH_SEEDS = 5
@@ -91,7 +91,10 @@ def _best_methods_note(methods: int, *, by: str) -> str:
     """A sentence if there are more methods than a legend can tell apart, else an empty string."""
     if methods <= MAX_METHODS:
         return ""
-    return f" In colour: the {MAX_METHODS} best of {methods} by {by}; the numbers of all are in the CSV file."
+    return (
+        f" In colour: {MAX_METHODS} of {methods} methods, those without a bonus and then the best by {by}; the numbers "
+        "of all are in the CSV file."
+    )
 
 
 def _pretty_word(word: str) -> str:

@@ -30,12 +30,18 @@ class FigureData:
         """Labels of the methods that have a curve."""
         return [method for method in self.plan.methods if any(method in found for found in self.curves.values())]
 
+    @property
+    def plain(self) -> set[str]:
+        """Labels of the methods without a bonus, with which others are compared."""
+        return {run.label for run in self.plan.runs if "+" not in run.method}
+
     def best_methods(self, count: int) -> list[str]:
-        """The `count` drawn methods with the best mean scores, in the figure's order."""
+        """The `count` drawn methods with the best mean scores, those without a bonus first, in the figure's order."""
         scores = {
             method: [entry.normalized for entry in self.scores if entry.method == method] for method in self.drawn
         }
-        ranked = sorted(self.drawn, key=lambda method: -np.mean(scores[method]) if scores[method] else np.inf)
+        means = {method: np.mean(found) if found else -np.inf for method, found in scores.items()}
+        ranked = sorted(self.drawn, key=lambda method: (method not in self.plain, -means[method]))
         return [method for method in self.drawn if method in ranked[:count]]
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from revd.analysis.drawing.captions import pretty_task
 from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import CONFIDENCE
+from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.grouping import group_by
 from revd.analysis.statistics.task_results import TaskResult, task_results
 from revd.analysis.statistics.thresholds import THRESHOLDS
 from revd.analysis.writing.markdown import MISSING, table
-from revd.analysis.writing.return_tables import final_cells, reaching_cells
+from revd.analysis.writing.result_cells import final_cells, reaching_cells
 
 #: What the cells of the first table are.
 EXPLANATION = (
@@ -32,7 +33,7 @@ class TaskColumn:
     def title(self) -> str:
         """The task's name, and how many of its rewards were hidden."""
         name = pretty_task(self.task)
-        return name if self.sparse is None else f"{name}, {self.sparse:.0%} of rewards hidden"
+        return name if self.sparse is None else f"{name} with {self.sparse:.0%} of rewards hidden"
 
     @property
     def threshold(self) -> float | None:
@@ -40,14 +41,16 @@ class TaskColumn:
         return THRESHOLDS.get(self.task)
 
 
-def task_columns(runs: Sequence[RecordedRun]) -> list[TaskColumn]:
+def task_columns(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> list[TaskColumn]:
     """The results of labelled runs, task by task in their order."""
     return [
         TaskColumn(
             task=task,
             sparse=sparse,
             steps=max(run.total_steps for run in group),
-            results={found.method: found for found in task_results(group, threshold=THRESHOLDS.get(task))},
+            results={
+                found.method: found for found in task_results(group, threshold=THRESHOLDS.get(task), window=window)
+            },
         )
         for (task, sparse), group in group_by(runs, lambda run: (run.task, run.sparse)).items()
     ]

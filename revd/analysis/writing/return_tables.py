@@ -1,26 +1,27 @@
-"""The tables of final returns in a report, one for each task."""
+"""The section of a report about final returns: all methods and tasks, then a table for each task."""
 
-import math
 from collections.abc import Sequence
 
 from revd.analysis.reading.runs import RecordedRun
-from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES, Estimate
+from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.grouping import group_by
 from revd.analysis.statistics.scores import MIN_SEEDS
-from revd.analysis.statistics.task_results import TaskResult, task_results
-from revd.analysis.statistics.thresholds import THRESHOLDS
-from revd.analysis.writing.markdown import MISSING, escape, numbers, table
+from revd.analysis.statistics.task_results import TaskResult
+from revd.analysis.writing.markdown import escape, table
+from revd.analysis.writing.method_tables import TaskColumn, final_table, task_columns
+from revd.analysis.writing.result_cells import final_cells, improvement_cell, reaching_cells
 from revd.episodes import FINAL_RETURN
 
 
 def return_tables(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> list[str]:
-    """A table for each task and setting, and before them what the columns mean."""
+    """What the columns mean, all tasks in one table, and one for each task and setting."""
     lines = ["## Final returns", "", _explanation(window), ""]
-    for task, group in group_by(runs, setting).items():
-        threshold = THRESHOLDS.get(group[0].task)
-        results = task_results(group, threshold=threshold, window=window)
-        lines += [f"### {escape(task)}", "", *_task_table(results, threshold, steps=group[0].total_steps)]
+    columns = task_columns(runs, window=window)
+    if len(columns) > 1:
+        lines += ["### All tasks", "", *final_table(columns)]
+    for column, task in zip(columns, group_by(runs, setting), strict=True):
+        lines += [f"### {escape(task)}", "", *_task_table(column), *_verdict(list(column.results.values()))]
     return lines
 
 
@@ -35,11 +36,13 @@ def _explanation(window: int) -> str:
         f"interval ({RESAMPLES:,} resamples; at least {MIN_SEEDS} seeds). Steps: until the mean of the last {window} "
         "episodes reached the threshold; the median counts a run that never did as longer than all others. P: the "
         "probability that a run has a higher final return than one of the method without a bonus, with its interval. "
-        "Intervals of few seeds are too narrow."
+        "Ahead, in bold, or behind: the whole interval of P lies above, or below, 0.5. Intervals of few seeds are too "
+        "narrow, and of many methods some are ahead by chance."
     )
 
 
-def _task_table(results: Sequence[TaskResult], threshold: float | None, *, steps: int) -> list[str]:
+def _task_table(column: TaskColumn) -> list[str]:
+    results, threshold = list(column.results.values()), column.threshold
     base = next((result.base for result in results if result.base is not None), None)
     columns = ["method", "seeds", "final return", f"{CONFIDENCE:.0%} interval"]
     if threshold is not None:
@@ -49,38 +52,25 @@ def _task_table(results: Sequence[TaskResult], threshold: float | None, *, steps
     rows = []
     for result in results:
         row: list[object] = [result.method, result.seeds, *final_cells(result)]
-        row += reaching_cells(result, steps) if threshold is not None else []
-        row += [_improvement_cell(result, base)] if base is not None else []
+        row += reaching_cells(result, column.steps) if threshold is not None else []
+        row += [improvement_cell(result, base)] if base is not None else []
         rows.append(row)
     return table(columns, rows, numbers=len(columns) - 1)
 
 
-def final_cells(result: TaskResult) -> list[str]:
-    """The mean final return and its interval."""
-    if result.final is None:
-        return [MISSING, MISSING]
-    final = result.final
-    if math.isnan(final.low):
-        return [*numbers(final.value), MISSING]
-    value, low, high = numbers(final.value, final.low, final.high)
-    return [value, f"{low} to {high}"]
-
-
-def reaching_cells(result: TaskResult, steps: int) -> list[str]:
-    """How many runs reached the threshold, and the median of their steps."""
-    found = result.reaching
-    if found is None:
-        return [MISSING, MISSING]
-    median = f"{found.median:,.0f}" if math.isfinite(found.median) else f"more than {steps:,}"
-    return [f"{found.count} of {result.seeds}", median]
-
-
-def _improvement_cell(result: TaskResult, base: str | None) -> str:
-    if result.improvement is None:
-        return MISSING
-    text = _probability(result.improvement)
-    return text if result.base == base else f"{text} (than {result.base})"
-
-
-def _probability(found: Estimate) -> str:
-    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+def _verdict(results: Sequence[TaskResult]) -> list[str]:
+    """Which methods are ahead of the one without a bonus, and which are not; nothing if none can be compared."""
+    lines = []
+    compared = [result for result in results if result.improvement is not None]
+    for base in dict.fromkeys(result.base for result in compared):
+        own = [result for result in compared if result.base == base]
+        groups = {
+            f"Ahead of {base}": [result.method for result in own if result.is_ahead],
+            f"Not ahead of {base}, and not behind": [
+                result.method for result in own if not result.is_ahead and not result.is_behind
+            ],
+            f"Behind {base}": [result.method for result in own if result.is_behind],
+        }
+        said = [f"{words}: {', '.join(methods)}." for words, methods in groups.items() if methods]
+        lines += [escape(" ".join(said)), ""]
+    return lines

@@ -62,20 +62,23 @@ def test_the_figure_states_how_scores_are_made(tmp_path):
         assert words in caption
 
 
-def test_of_many_methods_the_best_are_shown(tmp_path):
-    for variant in range(12):
+def test_of_many_methods_the_best_are_in_colour_and_the_baseline_is(tmp_path):
+    for variant in range(18):
         for seed in (1, 2):
             path = tmp_path / f"{variant}-{seed}"
             write_run(path, method="PPO+RE3", seed=seed, returns=[-100 + 5 * variant + seed] * 9, weight=variant)
-    write_run(tmp_path / "p1", seed=1, returns=[-99.5] * 9)
-    write_run(tmp_path / "p2", seed=2, returns=[-99.0] * 9)
+    write_run(tmp_path / "p1", seed=1, returns=[-199.5] * 9)
+    write_run(tmp_path / "p2", seed=2, returns=[-199.0] * 9)
     (result,) = analyse_runs(load_runs(tmp_path)).figures
-    means, _, improvements = comparison_figure(result, styles={}).subfigs[0].axes
-    best = [f"PPO+RE3 (weight={variant})" for variant in range(4, 12)]
-    assert {label.get_text().replace("\n", " ") for label in means.get_yticklabels()} == set(best)
+    means, profiles, improvements = comparison_figure(result, styles={}).subfigs[0].axes
+    shown = [f"PPO+RE3 (weight={variant})" for variant in range(3, 18)]
+    assert {label.get_text().replace("\n", " ") for label in means.get_yticklabels()} == {"PPO", *shown}, "16 rows"
     rows = {label.get_text().replace("\n", " ") for label in improvements.get_yticklabels()}
-    assert rows == {f"{label} over PPO" for label in best}
-    assert "the 8 best of 13 by interquartile mean" in comparison_caption(result.aggregate)
+    assert rows == {f"{label} over PPO" for label in shown}
+    assert {line.get_label() for line in profiles.lines} == {"PPO", *shown[-7:]}, "8 lines"
+    grey = [bar.get_facecolor()[0] for bar in means.patches].count(0.6)
+    assert grey == 8
+    assert "8 of 19 methods, those without a bonus and then the best" in comparison_caption(result.aggregate)
 
 
 def test_an_empty_third_panel_says_what_is_missing(tmp_path):
