@@ -9,7 +9,7 @@ from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.reading.searches import Search, load_search, search_directory, trial_number
 from revd.analysis.statistics.aggregate import Aggregate, aggregate
 from revd.analysis.statistics.curves import WINDOW, Curve, Curves, curve, return_range, step_grid
-from revd.analysis.statistics.figure_plans import FigurePlan, plan_figures
+from revd.analysis.statistics.figure_plans import FigurePlan, plan_figures, plan_overall
 from revd.analysis.statistics.grouping import group_by, name_variants, sort_runs
 from revd.analysis.statistics.notes import comparison_notes, curve_notes
 from revd.analysis.statistics.scores import RunScore, ScoreLimits, score_limits, score_matrices, score_runs
@@ -17,7 +17,10 @@ from revd.analysis.statistics.scores import RunScore, ScoreLimits, score_limits,
 
 @dataclass(frozen=True, kw_only=True)
 class FigureData:
-    """The numbers of one figure: curves by task and method, scores, and their comparison over tasks."""
+    """The numbers of one figure: curves by task and method, scores, and their comparison over tasks.
+
+    The figure over all families of tasks has no curves.
+    """
 
     plan: FigurePlan
     curves: Curves
@@ -82,9 +85,10 @@ def analyse_runs(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> Report
     named = sort_runs(name_variants(ordinary))
     limits = score_limits(named)
     figures = [_figure_data(plan, limits, window) for plan in plan_figures(named)]
+    overall = _overall_data(plan_overall(named), limits)
     return ReportData(
         runs=tuple(named),
-        figures=tuple(figure for figure in figures if any(figure.curves.values())),
+        figures=(*overall, *(figure for figure in figures if any(figure.curves.values()))),
         searches=tuple(SearchData(search=search, curves=_search_curves(search, window)) for search in searches),
         notes=tuple(notes),
     )
@@ -120,12 +124,22 @@ def _search_curves(search: Search, window: int) -> FigureData | None:
 
 def _figure_data(plan: FigurePlan, limits: ScoreLimits, window: int) -> FigureData:
     curves = {task: _task_curves(plan, task, window) for task in plan.tasks}
+    return _compare(plan, limits, curves, curve_notes(plan, curves))
+
+
+def _overall_data(plan: FigurePlan | None, limits: ScoreLimits) -> list[FigureData]:
+    """The comparison over the tasks of all families, if there is one. Notes on runs are those of the other figures."""
+    found = [] if plan is None else [_compare(plan, limits, {}, [])]
+    return [data for data in found if data.aggregate is not None]
+
+
+def _compare(plan: FigurePlan, limits: ScoreLimits, curves: Curves, notes: Sequence[str]) -> FigureData:
+    """Compare the methods of a figure over its tasks."""
     scores = tuple(score_runs(plan.runs, limits))
     matrices = score_matrices(scores, plan.methods)
     comparison = aggregate(matrices, plan.compared_pairs(list(matrices.scores)))
-    notes = [*curve_notes(plan, curves), *(f"over tasks: {note}" for note in matrices.notes)]
-    notes += comparison_notes(plan, scores, comparison)
-    return FigureData(plan=plan, curves=curves, scores=scores, aggregate=comparison, notes=tuple(dict.fromkeys(notes)))
+    found = [*notes, *(f"over tasks: {note}" for note in matrices.notes), *comparison_notes(plan, scores, comparison)]
+    return FigureData(plan=plan, curves=curves, scores=scores, aggregate=comparison, notes=tuple(dict.fromkeys(found)))
 
 
 def _task_curves(plan: FigurePlan, task: str, window: int) -> dict[str, Curve]:

@@ -109,6 +109,15 @@ def plan_figures(runs: Sequence[RecordedRun]) -> list[FigurePlan]:
     return plans
 
 
+def plan_overall(runs: Sequence[RecordedRun]) -> FigurePlan | None:
+    """Plan a comparison over the tasks of all families; None for one family, or if a task has several settings."""
+    tasks = {(run.task, run.sparse) for run in runs}
+    families = {task_family(task) for task, _ in tasks}
+    if len(families) < 2 or len(tasks) > len({task for task, _ in tasks}):
+        return None
+    return FigurePlan(name="overall", title="All families of tasks", runs=tuple(runs), pairs=())
+
+
 def _settings(runs: Iterable[RecordedRun]) -> list[tuple[str, float | None]]:
     return sorted({(task_family(run.task), run.sparse) for run in runs}, key=lambda setting: setting_order(*setting))
 

@@ -41,10 +41,10 @@ class ImageFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureFiles:
-    """The files of one figure: learning curves, scores, and the comparison over tasks, if there is one."""
+    """The files of one figure: learning curves and the comparison over tasks, if there are some, and scores."""
 
     data: FigureData
-    curves: ImageFiles
+    curves: ImageFiles | None
     comparison: ImageFiles | None
     scores: Path
 
@@ -114,11 +114,12 @@ def _write_figure(
     data: FigureData, directory: Path, styles: Mapping[str, Style], window: int, on_written: OnWritten
 ) -> FigureFiles:
     name = data.plan.name
-    csv = write_csv(directory / f"{name}.csv", CURVE_COLUMNS, curve_rows(data.curves))
-    curves = _write_images(curve_figure(data, styles=styles, window=window), csv)
-    on_written(curves.png)
+    curves = comparison = None
+    if data.curves:
+        csv = write_csv(directory / f"{name}.csv", CURVE_COLUMNS, curve_rows(data.curves))
+        curves = _write_images(curve_figure(data, styles=styles, window=window), csv)
+        on_written(curves.png)
     scores = write_csv(directory / f"{name}-scores.csv", SCORE_COLUMNS, score_rows(data.scores))
-    comparison = None
     if data.aggregate is not None:
         csv = write_csv(directory / f"{name}-comparison.csv", COMPARISON_COLUMNS, comparison_rows(data.aggregate))
         comparison = _write_images(comparison_figure(data, styles=styles), csv)

@@ -122,7 +122,8 @@ def _figure(files: FigureFiles, page: Path, window: int) -> list[str]:
     data = files.data
     title = escape(data.plan.title)
     lines = [f"### {title}", ""]
-    lines += _image(f"{title}: learning curves", files.curves, curve_caption(data, window=window), page)
+    if files.curves is not None:
+        lines += _image(f"{title}: learning curves", files.curves, curve_caption(data, window=window), page)
     if files.comparison is not None and data.aggregate is not None:
         scores = f" [Scores]({link(files.scores, page)})."
         caption = comparison_caption(data.aggregate)

@@ -130,3 +130,34 @@ def test_two_tasks_with_seeds_are_compared(tmp_path):
     assert result.aggregate.improvements["PPO+REVD", "PPO"].value == 1
     assert (result.aggregate.iqm["PPO"].value, result.aggregate.iqm["PPO+REVD"].value) == (0, 1)
     assert result.notes == ()
+
+
+def write_grid(folder, tasks, **settings):
+    for method, value in (("PPO", 0), ("PPO+REVD", 1)):
+        for task in tasks:
+            for seed in (1, 2):
+                path = folder / f"{method}{task}{seed}{'-'.join(map(str, settings.values()))}"
+                write_run(path, method=method, task=task, seed=seed, steps=90, returns=[value] * 9, **settings)
+
+
+def test_the_tasks_of_all_families_are_compared_first(tmp_path):
+    write_grid(tmp_path, ("bullet/ant", "bullet/hopper", "minigrid/door-key-8x8"))
+    overall, *others = analyse_runs(load_runs(tmp_path)).figures
+    assert overall.plan.name == "overall"
+    assert overall.aggregate.tasks == ("bullet/ant", "bullet/hopper", "minigrid/door-key-8x8")
+    assert overall.aggregate.improvements["PPO+REVD", "PPO"].value == 1
+    assert overall.curves == {}
+    assert overall.notes == ()
+    assert [result.plan.name for result in others] == ["bullet-algorithms", "minigrid-algorithms"]
+
+
+def test_families_are_not_compared_if_a_task_would_count_twice(tmp_path):
+    write_grid(tmp_path, ("bullet/ant", "minigrid/door-key-8x8"))
+    write_grid(tmp_path, ("bullet/ant",), sparse=0.9)
+    assert "overall" not in [result.plan.name for result in analyse_runs(load_runs(tmp_path)).figures]
+
+
+def test_families_are_not_compared_without_seeds(tmp_path):
+    for task in ("bullet/ant", "minigrid/door-key-8x8"):
+        write_run(tmp_path / task, task=task, returns=[1] * 100)
+    assert "overall" not in [result.plan.name for result in analyse_runs(load_runs(tmp_path)).figures]

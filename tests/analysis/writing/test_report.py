@@ -8,6 +8,7 @@ from revd.analysis.statistics.figure_data import analyse_runs
 from revd.analysis.writing.archive import write_archive
 from revd.analysis.writing.figure_files import ReportFiles, write_figures
 from revd.analysis.writing.hand_written import hand_written_parts
+from revd.analysis.writing.page import write_page
 from revd.analysis.writing.report import report
 from tests.analysis.support import fake_save, write_json, write_run
 
@@ -165,3 +166,41 @@ def test_a_command_that_cannot_be_parsed_is_left_out(tmp_path):
     directory = write_run(tmp_path / "run", returns=[1] * 9)
     write_json(directory / "run.json", {"repeat": "revd train --task 'open"})
     assert "1 command left out" in report(analyse_runs(load_runs(tmp_path)), ReportFiles(), tmp_path / "page.md")
+
+
+@pytest.fixture(scope="module")
+def suite_page(tmp_path_factory):
+    """A page about three methods on tasks of two families: one ahead of PPO, one behind it, one like it."""
+    folder = tmp_path_factory.mktemp("suite")
+    for task in ("minigrid/door-key-8x8", "bullet/hopper"):
+        for seed in (1, 2, 3):
+            for method, gain in (("PPO", 0), ("PPO+REVD", 9), ("PPO+NOISE", -9), ("PPO+RND", 0)):
+                path = folder / "runs" / task / f"{method}{seed}"
+                write_run(path, task=task, method=method, seed=seed, returns=[seed + gain] * 100)
+    page = folder / "page.md"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("revd.analysis.writing.figure_files.save_figure", fake_save)
+        write_page(analyse_runs(load_runs(folder / "runs")), page)
+    return page
+
+
+def test_all_tasks_are_in_one_table(suite_page):
+    text = suite_page.read_text()
+    table = text[text.index("### All tasks") : text.index("### bullet/hopper")]
+    assert "| method | seeds | Hopper, 1,000 steps | Door Key 8x8, 1,000 steps |" in table
+    assert "| PPO+REVD | 3 | **11.0 (10.0 to 12.0)** | **11.0 (10.0 to 12.0)** |" in table
+    assert "| PPO+NOISE | 3 | -7.00 (-8.00 to -6.00) | -7.00 (-8.00 to -6.00) |" in table
+
+
+def test_it_says_who_is_not_ahead(suite_page):
+    said = "Ahead of PPO: PPO+REVD. Not ahead of PPO, and not behind: PPO+RND. Behind PPO: PPO+NOISE."
+    assert suite_page.read_text().count(said) == 2
+
+
+def test_families_are_compared_without_curves(suite_page):
+    text = suite_page.read_text()
+    section = text[text.index("### All families of tasks") : text.index("### PyBullet")]
+    assert "![All families of tasks: comparison over tasks](page-figures/overall-comparison.png)" in section
+    assert "learning curves" not in section
+    assert (suite_page.parent / "page-figures" / "overall-scores.csv").exists()
+    assert not (suite_page.parent / "page-figures" / "overall.csv").exists()
