@@ -13,7 +13,7 @@ help:
 	@echo "make faults  kill trainings and suites 210 times, resume them, and count what was lost"
 	@echo "make soak    two million steps in a cheap environment, to see whether memory grows"
 	@echo "make bench   the speed of the neighbour search and the encoder against alternatives"
-	@echo "make results redraw every figure and table of results/ that has an archive of its runs"
+	@echo "make results redraw every figure and table of results/ that has an archive, and the pages that quote them"
 	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
 	@echo "make format  fix and format with ruff"
 	@echo "make clean   remove .venv and caches (never runs/)"
@@ -60,6 +60,7 @@ results: .venv/.demo
 	for archive in results/*/runs.csv.gz; do \
 		$(BIN)/revd report $$archive --output $$(dirname $$archive)/README.md || exit 1; \
 	done
+	$(BIN)/python tools/results_page.py
 
 check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff check .

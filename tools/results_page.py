@@ -1,12 +1,16 @@
-"""Write results/README.md from the archives in results/, and fill the tables that other pages quote from them.
+"""Write results/README.md from the archives in results/, and fill the tables that README.md and docs quote.
 
     python tools/results_page.py
 
-A page quotes a table between two lines. The first names the suite, the table (`final` or `steps`) and, if not all are
-wanted, the methods:
+A page quotes the results of a suite, `final` returns or `steps`, of all methods or of those named:
 
     <!-- results: balance final: PPO; PPO+REVD -->
     <!-- end of results -->
+
+or the first table of another page, or of the section with a heading:
+
+    <!-- table: docs/methods/README.md, What each costs -->
+    <!-- end of table -->
 """
 
 import re
@@ -25,6 +29,7 @@ from revd.episodes import FINAL_RETURN
 ROOT = Path(__file__).resolve().parents[1]
 ARCHIVE = "runs.csv.gz"
 _QUOTE = re.compile(r"(<!-- results: (\S+) (final|steps)(?:: (.*?))? -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_COPY = re.compile(r"(<!-- table: (\S+?)(?:, (.*?))? -->\n).*?(<!-- end of table -->)", re.DOTALL)
 _TABLES = {"final": final_table, "steps": steps_table}
 
 #: The results of each suite, by the name of its folder.
@@ -38,7 +43,7 @@ def main(root: Path = ROOT) -> None:
     page.write_text(front_page(root, suites))
     for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         text = path.read_text()
-        filled = fill_quotes(text, suites)
+        filled = fill_copies(fill_quotes(text, suites), root)
         if filled != text:
             path.write_text(filled)
 
@@ -71,13 +76,34 @@ def fill_quotes(text: str, suites: Suites) -> str:
         begin, name, kind, methods, end = match.groups()
         if name not in suites:
             raise ValueError(f"{begin.strip()!r}: results/{name} has no archive; there are {', '.join(suites)}")
-        wanted = methods.split("; ") if methods else []
-        known = {method for column in suites[name] for method in column.results}
-        if unknown := set(wanted) - known:
-            raise ValueError(f"{begin.strip()!r}: no {', '.join(unknown)} among {', '.join(sorted(known))}")
-        return "\n".join([begin + "\n".join(_TABLES[kind](suites[name], wanted)), end])
+        chosen = _methods(suites[name], methods.split("; ")) if methods else []
+        return "\n".join([begin, *_TABLES[kind](suites[name], chosen), end])
 
     return _QUOTE.sub(table, text)
+
+
+def fill_copies(text: str, root: Path) -> str:
+    """A page with the tables that it copies from other pages, without their links."""
+
+    def table(match: re.Match[str]) -> str:
+        begin, name, heading, end = match.groups()
+        page = (root / name).read_text()
+        section = page if heading is None else page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+        found = re.search(r"^\|.*?(?=\n(?!\|))", section, re.MULTILINE | re.DOTALL)
+        if found is None:
+            raise ValueError(f"{begin.strip()!r}: there is no such table")
+        return "\n".join([begin, re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", found[0]), "", end])
+
+    return _COPY.sub(table, text)
+
+
+def _methods(columns: list[TaskColumn], wanted: list[str]) -> list[str]:
+    """Labels of the methods that are named, with all their variants: PPO+REVD is PPO+REVD (weight=auto), too."""
+    known = list(dict.fromkeys(method for column in columns for method in column.results))
+    found = {name: [label for label in known if name in (label, label.partition(" (")[0])] for name in wanted}
+    if unknown := [name for name, labels in found.items() if not labels]:
+        raise ValueError(f"no method {', '.join(unknown)} in the results; there are {', '.join(known)}")
+    return [label for labels in found.values() for label in labels]
 
 
 def _suite(root: Path, name: str, columns: list[TaskColumn]) -> list[str]:
