@@ -115,7 +115,7 @@ SUITES: Mapping[str, Suite] = {
         settings={"steps": 300_000},
     ),
     "exploration": Suite(
-        description="Twelve methods on tasks with rare or deceptive rewards; Montezuma's Revenge if it is named",
+        description="PPO alone, with ten bonuses, and with fixed weights for four of them: rare or deceptive rewards",
         tasks=(
             "classic/mountain-car",
             "classic/mountain-car-continuous",

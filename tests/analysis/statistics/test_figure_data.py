@@ -161,3 +161,12 @@ def test_families_are_not_compared_without_seeds(tmp_path):
     for task in ("bullet/ant", "minigrid/door-key-8x8"):
         write_run(tmp_path / task, task=task, returns=[1] * 100)
     assert "overall" not in [result.plan.name for result in analyse_runs(load_runs(tmp_path)).figures]
+
+
+def test_the_best_methods_include_the_one_without_a_bonus(tmp_path):
+    for value, method in enumerate(("PPO", "PPO+RND", "PPO+ICM", "PPO+NGU")):
+        for seed in (1, 2):
+            write_run(tmp_path / f"{method}{seed}", method=method, seed=seed, returns=[value] * 100)
+    (result,) = analyse_runs(load_runs(tmp_path)).figures
+    assert result.best_methods(2) == ["PPO", "PPO+NGU"]
+    assert result.best_methods(3) == ["PPO", "PPO+ICM", "PPO+NGU"]

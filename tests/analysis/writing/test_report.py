@@ -170,11 +170,11 @@ def test_a_command_that_cannot_be_parsed_is_left_out(tmp_path):
 
 @pytest.fixture(scope="module")
 def suite_page(tmp_path_factory):
-    """A page about three methods on tasks of two families: one ahead of PPO, one behind it, one like it."""
+    """A page about tasks of two families, and methods ahead of PPO, behind it, like it, and perhaps a little better."""
     folder = tmp_path_factory.mktemp("suite")
     for task in ("minigrid/door-key-8x8", "bullet/hopper"):
         for seed in (1, 2, 3):
-            for method, gain in (("PPO", 0), ("PPO+REVD", 9), ("PPO+NOISE", -9), ("PPO+RND", 0)):
+            for method, gain in (("PPO", 0), ("PPO+REVD", 9), ("PPO+NOISE", -9), ("PPO+RND", 0), ("PPO+ICM", 0.5)):
                 path = folder / "runs" / task / f"{method}{seed}"
                 write_run(path, task=task, method=method, seed=seed, returns=[seed + gain] * 100)
     page = folder / "page.md"
@@ -193,7 +193,7 @@ def test_all_tasks_are_in_one_table(suite_page):
 
 
 def test_it_says_who_is_not_ahead(suite_page):
-    said = "Ahead of PPO: PPO+REVD. Not ahead of PPO, and not behind: PPO+RND. Behind PPO: PPO+NOISE."
+    said = "Ahead of PPO: PPO+REVD. Not ahead of PPO, and not behind: PPO+ICM, PPO+RND. Behind PPO: PPO+NOISE."
     assert suite_page.read_text().count(said) == 2
 
 
