@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES, Estimate
@@ -10,26 +11,33 @@ from revd.analysis.statistics.grouping import group_by
 from revd.analysis.statistics.scores import MIN_SEEDS
 from revd.analysis.statistics.task_results import TaskResult, task_results
 from revd.analysis.statistics.thresholds import THRESHOLDS
-from revd.analysis.writing.markdown import MISSING, escape, numbers, table
+from revd.analysis.writing.formats import MISSING, numbers, setting
+from revd.analysis.writing.tables import Table
 from revd.episodes import FINAL_RETURN
 
 
-def return_tables(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> list[str]:
-    """A table for each task and setting, and before them what the columns mean."""
-    lines = ["## Final returns", "", _explanation(window), ""]
+@dataclass(frozen=True, kw_only=True)
+class TaskTable:
+    """The table of one task and setting; `results` are the numbers of its rows."""
+
+    task: str
+    table: Table
+    results: tuple[TaskResult, ...]
+
+
+def task_tables(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> list[TaskTable]:
+    """A table for each task and setting."""
+    tables = []
     for task, group in group_by(runs, setting).items():
         threshold = THRESHOLDS.get(group[0].task)
         results = task_results(group, threshold=threshold, window=window)
-        lines += [f"### {escape(task)}", "", *_task_table(results, threshold, steps=group[0].total_steps)]
-    return lines
+        table = _task_table(results, threshold, steps=group[0].total_steps)
+        tables.append(TaskTable(task=task, table=table, results=tuple(results)))
+    return tables
 
 
-def setting(run: RecordedRun) -> str:
-    """The task of a run, and its probability of hidden rewards, if they were sparse."""
-    return run.task if run.sparse is None else f"{run.task}, sparse {run.sparse:g}"
-
-
-def _explanation(window: int) -> str:
+def returns_explained(window: int = WINDOW) -> str:
+    """What the columns of these tables mean."""
     return (
         f"Of finished runs that are not damaged: {FINAL_RETURN}, its mean over seeds with a {CONFIDENCE:.0%} bootstrap "
         f"interval ({RESAMPLES:,} resamples; at least {MIN_SEEDS} seeds). Steps: until the mean of the last {window} "
@@ -39,7 +47,7 @@ def _explanation(window: int) -> str:
     )
 
 
-def _task_table(results: Sequence[TaskResult], threshold: float | None, *, steps: int) -> list[str]:
+def _task_table(results: Sequence[TaskResult], threshold: float | None, *, steps: int) -> Table:
     base = next((result.base for result in results if result.base is not None), None)
     columns = ["method", "seeds", "final return", f"{CONFIDENCE:.0%} interval"]
     if threshold is not None:
@@ -52,7 +60,7 @@ def _task_table(results: Sequence[TaskResult], threshold: float | None, *, steps
         row += _reaching_cells(result, steps) if threshold is not None else []
         row += [_improvement_cell(result, base)] if base is not None else []
         rows.append(row)
-    return table(columns, rows, numbers=len(columns) - 1)
+    return Table.of(columns, rows, numbers=len(columns) - 1)
 
 
 def _final_cells(result: TaskResult) -> list[str]:
