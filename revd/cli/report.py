@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,8 +72,6 @@ def _write_markdown(data: "ReportData", page: Path, unreadable: Sequence[str]) -
 
 def _write_html(data: "ReportData", page: Path, unreadable: Sequence[str]) -> str:
     """Write the page, and say how large it is and how many films it only links."""
-    if find_spec("jinja2") is None:
-        raise ValueError("an HTML report needs jinja2: pip install 'revd[plots]'")
     from revd.analysis.drawing.captions import plural
     from revd.analysis.webpage.page import write_web_page
 
