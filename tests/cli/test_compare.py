@@ -41,7 +41,7 @@ class Mine(REVD):
 gym.register("Line-v3", Line, max_episode_steps=15)
 """
 COMMAND = ["compare", "--task", "lines.walks:Line-v3", "--rewards", "lines.walks:Mine", "--seeds", "1", "--jobs", "1"]
-COMMAND += ["--steps", "2000", "--n-envs", "4", "--algo-params", "n_steps=32", "n_epochs=1", "batch_size=64"]
+COMMAND += ["--steps", "1000", "--n-envs", "4", "--algo-params", "n_steps=32", "n_epochs=1", "batch_size=64"]
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def test_a_comparison_on_a_task_of_ones_own_is_interrupted_and_resumed(capsys, m
     assert model.stat().st_mtime_ns == written, "a finished run is left as it is"
     assert state_of(paid) == "finished"
     assert text.startswith(
-        "reward none is added: the others are compared with it\n2 runs on lines.walks:Line-v3, 6,000 steps"
+        "reward none is added: the others are compared with it\n2 runs on lines.walks:Line-v3, 1,000 steps"
     )
     assert "PPO+Mine and PPO: too few seeds to judge, 1 seed; it takes at least 3 of each" in text
     assert {"learning-curve.png", "comparison.png"} <= {path.name for path in folder.iterdir()}
