@@ -218,5 +218,3 @@ def _lengths(values: ArrayLike) -> Tensor:
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be integers, got {lengths.dtype}")
     return lengths.long().cpu()
-
-

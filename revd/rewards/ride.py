@@ -25,6 +25,7 @@ class RIDEConfig(EpisodicConfig):
         inverse: Train phi by an inverse and a forward model. False keeps phi random and trains only the forward model.
     """
 
+    update_fraction: float = 0.25
     inverse: bool = True
 
 

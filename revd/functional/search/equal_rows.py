@@ -1,7 +1,6 @@
 """Equal rows of tensors on a CPU: a random projection finds the candidates, a comparison decides.
 
-So rows that are said to be equal are. Some repeats are not found: where different rows have the same projection, or
-where it is rounded differently for equal ones. Both are rare.
+So rows that are said to be equal are. A repeat is missed where different rows share a projection, which is rare.
 """
 
 from __future__ import annotations
@@ -36,14 +35,22 @@ def first_of_each(keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def row_keys(parts: Sequence[Tensor]) -> Tensor:
-    """A random projection of each row, (n,): equal for equal rows, but for rounding."""
+    """A random projection of each row, (n,), equal for equal rows."""
     generator = torch.Generator("cpu").manual_seed(0)
     keys = torch.zeros(len(parts[0]), device="cpu")
     for part in parts:
         rows = part.reshape(len(part), -1)
-        sample = rows[:, :: max(1, -(-rows.shape[1] // KEY_SIZE))].float()
-        keys += sample @ torch.randn(sample.shape[1], generator=generator, device="cpu")
+        sample = rows[:, :: max(1, -(-rows.shape[1] // KEY_SIZE))]
+        keys += _projections(sample, torch.randn(sample.shape[1], generator=generator, device="cpu"))
     return keys.nan_to_num_()
+
+
+def _projections(rows: Tensor, direction: Tensor) -> Tensor:
+    # A sum over each row is rounded in the same way for all of them, which a matrix product does not promise.
+    size = max(1, NUMBERS_PER_CHUNK // len(direction))
+    buffer = torch.empty(min(size, len(rows)), len(direction), device="cpu")
+    chunks = rows.split(size)
+    return torch.cat([torch.mul(chunk, direction, out=buffer[: len(chunk)]).sum(dim=1) for chunk in chunks])
 
 
 def equal_rows(parts: Sequence[Tensor], others: Sequence[Tensor], rows: Tensor) -> Tensor:
