@@ -98,7 +98,7 @@ class Counts(EmbeddingReward):
         product = torch.ones(len(keys), device=self.device)
         if self.lifelong is not None:
             visits = self.lifelong.add(keys, torch.zeros_like(keys))
-            self.record(visits=Mean(total(visits), len(keys)), states=float(len(self.lifelong.keys)))
+            self.record(visits=Mean(total(visits), len(keys)), states=float(len(self.lifelong)))
             product *= visits
         if self.episodic is not None:
             visits = self.episodic.add(keys[:, None], rollout)[:, 0]
