@@ -74,7 +74,8 @@ class Disagreement(TrainedReward):
         """The variance over the models, as a mean over the embedding, (n,)."""
         predicted = self.models(inputs)
         # `var` over the first dimension takes five times as long.
-        return (predicted - predicted.mean(dim=0)).square_().mean(dim=(0, 2))
+        variance: Tensor = (predicted - predicted.mean(dim=0)).square_().mean(dim=(0, 2))
+        return variance
 
     def losses(self, batch: Minibatch) -> dict[str, Tensor]:
         """The mean squared error, per model and transition that trains it."""

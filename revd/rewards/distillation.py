@@ -66,7 +66,8 @@ class DistillationReward(TrainedReward):
         """The mean squared error on observations, (n,)."""
         with torch.no_grad():
             target = self.encoder(observations)
-        return (self.predict(observations) - target).square().mean(dim=-1)
+        errors: Tensor = (self.predict(observations) - target).square().mean(dim=-1)
+        return errors
 
     def predict(self, observations: Observations) -> Tensor:
         """f^(s) of observations, (n, *obs_shape) -> (n, d)."""
