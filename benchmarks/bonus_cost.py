@@ -2,7 +2,8 @@
 
     python benchmarks/bonus_cost.py [--tasks minigrid/door-key-8x8] [--rewards rnd icm] [--engine gymnasium]
 
-PPO trains without a bonus, at the settings of `training.py`. All bonuses watch its rollouts and take turns, each with
+PPO trains without a bonus, at the settings of `training.py`, with as many environments as the suite `balance` has for
+the task, or 10. All bonuses watch its rollouts and take turns, each with
 its defaults, as the callback computes, weighs (`weight="auto"`) and trains it. Its share is s / (p + s), with s the
 seconds of the bonus and p those of PPO with its environments. Seconds are the processor's, for one thread, so that
 other work on the machine matters little. The numbers are medians over rollouts, without the first ones, from which PPO
@@ -25,6 +26,7 @@ from training import Training
 
 from revd.rewards import REWARDS
 from revd.sb3 import FastPPO, IntrinsicRewardCallback
+from revd.suites.grids import SUITES
 
 TASKS = ("atari/space-invaders", "minigrid/door-key-8x8", "bullet/hopper")
 
@@ -94,10 +96,11 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     # What Training asks for besides.
-    settings = {"algo": "ppo", "device": "cpu", "n_envs": 10, "threads": 1, "clock": "cpu"}
+    settings = {"algo": "ppo", "device": "cpu", "threads": 1, "clock": "cpu"}
     costs = {}
     for task in arguments.tasks:
-        costs[task] = measure(argparse.Namespace(**{**vars(arguments), **settings}, task=task))
+        n_envs = SUITES["balance"].task_settings.get(task, {}).get("n_envs", 10)
+        costs[task] = measure(argparse.Namespace(**{**vars(arguments), **settings}, task=task, n_envs=n_envs))
     print(f"{machine('cpu')}; {arguments.trainer}, engine {arguments.engine}\n")
     print(markdown_table(("reward", *arguments.tasks), [row(name, costs) for name in arguments.rewards]))
 

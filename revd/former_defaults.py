@@ -1,10 +1,17 @@
 """What settings were before today's defaults."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-#: States and runs that were saved without a parameter of this name used this value. Resumed runs keep it.
-FORMER_DEFAULTS = MappingProxyType({"merge_duplicates": False})
+#: Values that saved states and runs of a reward used for a parameter whose default has changed since. Where they do not
+#: name the parameter, they used this value. Resumed runs keep it.
+FORMER_DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "revd": {"merge_duplicates": False},
+        "re3": {"merge_duplicates": False},
+        "ride": {"update_fraction": 1.0},
+    }
+)
 #: The weight of a bonus before it followed from the data by default.
 FORMER_WEIGHT = 0.1
-#: The rewards that there were without these parameters.
-FORMER_REWARDS = ("revd", "re3")

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from revd.observations import (
+    WIDER,
+    ArrayLike,
+    Observations,
+    as_observations,
+    as_tensor,
+    is_finite,
+    map_observations,
+    named_tensors,
+)
 from revd.spaces import dict_parts, discrete_bounds
+from revd.states import Field, States
 
 if TYPE_CHECKING:
     from revd.spaces import Space
 
-ArrayLike: TypeAlias = "np.ndarray[Any, Any] | Tensor"
-Observations: TypeAlias = "Tensor | dict[str, Tensor]"
+__all__ = ["WIDER", "ArrayLike", "Observations", "Rollout", "as_observations", "is_finite", "map_observations"]
 
 #: What to do when `next_observations` is missing.
 HOW_TO_GIVE_SUCCESSORS = "pass them to Rollout or, if an adapter makes it, set uses_successors = True on your reward"
@@ -50,7 +60,7 @@ class Rollout:
         dones: ArrayLike,
         lengths: ArrayLike | None = None,
     ) -> None:
-        dones = _tensor("dones", dones)
+        dones = as_tensor("dones", dones)
         if dones.ndim != 2 or dones.numel() == 0:
             raise ValueError(f"dones must have shape (n_steps, n_envs), neither 0, got {tuple(dones.shape)}")
         successors = None
@@ -58,7 +68,7 @@ class Rollout:
             successors = as_observations("next_observations", next_observations)
         fields = {
             "observations": as_observations("observations", observations),
-            "actions": _tensor("actions", actions),
+            "actions": as_tensor("actions", actions),
             "next_observations": successors,
             "dones": dones.bool(),
             "lengths": None if lengths is None else _lengths(lengths),
@@ -119,6 +129,19 @@ class Rollout:
         padded[self.valid_on(values.device)] = values
         return padded
 
+    @cached_property
+    def states(self) -> States:
+        """The states of the valid steps' transitions. Found once: a rollout's tensors must not change afterwards."""
+        successors = None if self.next_observations is None else self.steps(self.next_observations)
+        return States(self.steps(self.observations), successors)
+
+    def evaluate(self, network: Callable[[Observations], Tensor], *fields: Field) -> list[Tensor]:
+        """What a network says of the observations, the successors or both, (n_steps, n_envs, …); 0 in padded steps.
+
+        Repeated states are evaluated once, so its answer for one must not depend on the others.
+        """
+        return [self.unflatten(values) for values in self.states.evaluate(network, *fields)]
+
     def check_against(self, observation_space: Space, action_space: Space, n_envs: int) -> None:
         """Raise a ValueError unless shapes and the values of every valid step fit the spaces."""
         if self.n_envs != n_envs:
@@ -131,7 +154,7 @@ class Rollout:
     def _check_time_major(self) -> None:
         leading = (self.n_steps, self.n_envs)
         for name in ("observations", "actions", "next_observations"):
-            for label, tensor in _named_tensors(name, getattr(self, name)):
+            for label, tensor in named_tensors(name, getattr(self, name)):
                 if tuple(tensor.shape[:2]) != leading:
                     raise ValueError(
                         f"{label} must start with (n_steps, n_envs) = {leading} as dones does, "
@@ -159,8 +182,10 @@ class Rollout:
             expected = (self.n_steps, self.n_envs, *(space.shape or ()))
             raise ValueError(f"{name} must have shape {expected} for {space}, got {tuple(values.shape)}")
         if values.is_floating_point():
-            # False for NaN too, in half as many passes as `isfinite`.
-            self._check_steps(name, values.to(torch.float32).abs() < torch.inf, "a NaN or infinite value")
+            values = values.to(torch.float32)
+            # A sum of finite numbers is finite unless it overflows, and takes one pass without memory of its own.
+            if not values.sum().isfinite():
+                self._check_steps(name, values.isfinite(), "a NaN or infinite value")
         bounds = discrete_bounds(space)
         if bounds is not None:
             self._check_steps(name, _whole_and_inside(values, *bounds), f"a value outside {space}")
@@ -188,71 +213,8 @@ def _whole_and_inside(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return inside & (wide == wide.trunc()) if wide.is_floating_point() else inside
 
 
-def map_observations(function: Callable[[Tensor], Tensor], observations: Observations) -> Observations:
-    """Apply `function` to an observation tensor, or to every tensor of a dict of them."""
-    if isinstance(observations, dict):
-        return {key: map_observations(function, value) for key, value in observations.items()}  # type: ignore[misc]
-    return function(observations)
-
-
-def _named_tensors(name: str, values: Observations | None) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(values, dict):
-        for key, value in values.items():
-            yield from _named_tensors(f"{name}[{key!r}]", value)
-    elif values is not None:
-        yield name, values
-
-
-def is_finite(observation: Any) -> bool:
-    """Whether an observation, an array or a dict of them, is finite in float32."""
-    if isinstance(observation, Mapping):
-        return all(map(is_finite, observation.values()))
-    values = np.asarray(observation)
-    with np.errstate(over="ignore"):
-        return values.dtype.kind != "f" or bool(np.isfinite(values.astype(np.float32, copy=False)).all())
-
-
-def as_observations(name: str, values: ArrayLike | Mapping[str, ArrayLike]) -> Observations:
-    """Tensors over the memory of observations, an array or a dict of them; errors call them `name`."""
-    if isinstance(values, Mapping):
-        return {key: as_observations(f"{name}[{key!r}]", value) for key, value in values.items()}  # type: ignore[misc]
-    return _tensor(name, values)
-
-
 def _lengths(values: ArrayLike) -> Tensor:
-    lengths = _tensor("lengths", values)
+    lengths = as_tensor("lengths", values)
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be integers, got {lengths.dtype}")
     return lengths.long().cpu()
-
-
-#: Types that torch can store but hardly compute with, and their replacements.
-WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
-
-
-def _tensor(name: str, values: ArrayLike) -> Tensor:
-    """Make a tensor over the same memory, or a copy if torch cannot share it (read-only, reversed, …).
-
-    Raises:
-        TypeError: It is not an array of real numbers.
-    """
-    if isinstance(values, np.ndarray):
-        values = _as_shareable(values)
-    try:
-        tensor = torch.as_tensor(values).detach()
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise TypeError(f"{name} must be an array or a tensor of numbers, got {_type_name(values)}: {error}") from error
-    if tensor.is_complex() or tensor.layout != torch.strided or tensor.is_quantized:
-        raise TypeError(f"{name} must be a dense array or tensor of real numbers, got {_type_name(values)}")
-    return tensor.to(WIDER.get(tensor.dtype, tensor.dtype))
-
-
-def _as_shareable(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if not values.dtype.isnative:
-        return values.astype(values.dtype.newbyteorder("="))
-    return values.copy() if not values.flags.writeable or min(values.strides, default=0) < 0 else values
-
-
-def _type_name(values: object) -> str:
-    dtype = getattr(values, "dtype", None)
-    return type(values).__name__ if dtype is None else f"{type(values).__name__} of {dtype}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import torch
@@ -97,7 +98,7 @@ class Counts(EmbeddingReward):
         product = torch.ones(len(keys), device=self.device)
         if self.lifelong is not None:
             visits = self.lifelong.add(keys, torch.zeros_like(keys))
-            self.record(visits=Mean(total(visits), len(keys)), states=float(len(self.lifelong.keys)))
+            self.record(visits=Mean(total(visits), len(keys)), states=float(len(self.lifelong)))
             product *= visits
         if self.episodic is not None:
             visits = self.episodic.add(keys[:, None], rollout)[:, 0]
@@ -110,7 +111,8 @@ class Counts(EmbeddingReward):
     def _keys(self, rollout: Rollout) -> Tensor:
         """A number for the state of each valid step, (n,) int64, in order of time."""
         if self.exact:
-            return state_keys(self.observation_space, rollout.steps(rollout.observations)).to(self.device)
+            (keys,) = rollout.states.evaluate(partial(state_keys, self.observation_space), "observations")
+            return keys.to(self.device)
         embeddings = self.embed(rollout, rollout.observations)[rollout.valid_on(self.device)]
         bits = (embeddings @ self.projection > 0).long()
         return (bits << torch.arange(self.config.hash_bits, device=self.device)).sum(dim=-1)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from revd.rewards.trained import Minibatch
     from revd.rollout import Observations, Rollout
     from revd.spaces import Space
+    from revd.states import Field
 
 #: Hidden layers that a predictor has more than its target.
 EXTRA_LAYERS = 2
@@ -58,21 +59,30 @@ class DistillationReward(TrainedReward):
 
     def losses(self, batch: Minibatch) -> dict[str, Tensor]:
         """The mean squared error on the successors, per transition and per number of the embedding."""
-        successors = batch.successors
+        (errors,) = batch.evaluate(self._errors, "successors")
+        return {"predictor_loss": errors.mean()}
+
+    def _errors(self, observations: Observations) -> Tensor:
+        """The mean squared error on observations, (n,)."""
         with torch.no_grad():
-            target = self.encoder(successors)
-        return {"predictor_loss": (self.predict(successors) - target).square().mean()}
+            target = self.encoder(observations)
+        errors: Tensor = (self.predict(observations) - target).square().mean(dim=-1)
+        return errors
 
     def predict(self, observations: Observations) -> Tensor:
         """f^(s) of observations, (n, *obs_shape) -> (n, d)."""
         predicted: Tensor = self.predictor(observations, normalized_by=self.encoder)
         return predicted
 
-    def differences(self, rollout: Rollout, observations: Observations) -> Tensor:
-        """f^(s) - f(s) on the rollout's observations or successors, (n_steps, n_envs, d); 0 in padded steps."""
-        predicted = rollout.unflatten(self.predict(rollout.steps(observations)).float())
-        check_magnitude(predicted)
-        return predicted - self.embed(rollout, observations)
+    def differences(self, rollout: Rollout, *fields: Field) -> list[Tensor]:
+        """f^(s) - f(s) on the rollout's observations, successors or both, (n_steps, n_envs, d); 0 in padded steps."""
+        # Of both, whatever is asked for: the critic of the bonus reads those of the observations.
+        before, after = self.embed_transitions(rollout)
+        predicted = rollout.evaluate(lambda observations: self.predict(observations).float(), *fields)
+        for each in predicted:
+            check_magnitude(each)
+        targets = (before if field == "observations" else after for field in fields)
+        return [guess - target for guess, target in zip(predicted, targets, strict=True)]
 
 
 def make_predictor(space: Space, embedding_size: int, generator: torch.Generator) -> Encoder:

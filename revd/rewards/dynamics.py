@@ -42,7 +42,7 @@ class DynamicsReward(TrainedReward):
     def losses(self, batch: Minibatch) -> dict[str, Tensor]:
         """The losses of the models that the method has."""
         with torch.set_grad_enabled(self.trains_encoder):
-            phi, phi_next = self.encoder(batch.observations), self.encoder(batch.successors)
+            phi, phi_next = batch.evaluate(self.encoder, "observations", "successors")
         losses = {}
         if self.forward_model is not None:
             losses["forward_loss"] = self.forward_loss(self.forward_errors(phi, batch.actions, phi_next))

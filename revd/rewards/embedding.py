@@ -13,6 +13,7 @@ from revd.rewards.config import EmbeddingConfig, RewardConfig
 if TYPE_CHECKING:
     from revd.rollout import Observations, Rollout
     from revd.spaces import Space
+    from revd.states import Field
 
 #: The largest embedding whose squared distances fit float32.
 LARGEST_EMBEDDING = 1e15
@@ -52,12 +53,27 @@ class EmbeddingReward(IntrinsicReward):
 
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:
         """Embeddings of the rollout's observations or successors, (n_steps, n_envs, d); zeros in padded steps."""
-        # In float32 also under autocast: they are stored, and distances between them must be exact.
+        if observations is rollout.observations:
+            return self._embed(rollout, "observations")[0]
+        if observations is rollout.next_observations:
+            return self._embed(rollout, "successors")[0]
         embeddings = rollout.unflatten(self.encoder(rollout.steps(observations)).float())
         check_magnitude(embeddings)
-        if observations is rollout.observations:
-            self._embeddings = embeddings
         return embeddings
+
+    def embed_transitions(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Embeddings of the rollout's observations and of its successors, as `embed` gives them, in less time."""
+        phi, phi_next = self._embed(rollout, "observations", "successors")
+        return phi, phi_next
+
+    def _embed(self, rollout: Rollout, *fields: Field) -> list[Tensor]:
+        # In float32 also under autocast: they are stored, and distances between them must be exact.
+        embedded = rollout.evaluate(lambda observations: self.encoder(observations).float(), *fields)
+        for field, embeddings in zip(fields, embedded, strict=True):
+            check_magnitude(embeddings)
+            if field == "observations":
+                self._embeddings = embeddings
+        return embedded
 
 
 def check_magnitude(embeddings: Tensor) -> None:

@@ -19,7 +19,7 @@ from revd.rewards.config import (
     require_positive,
 )
 from revd.rewards.dynamics import DynamicsReward
-from revd.rewards.segments import EpisodeMemory
+from revd.rewards.segment_memory import EpisodeMemory
 from revd.rewards.trained import TrainedConfig
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class ICM(DynamicsReward):
 
     def bonus(self, rollout: Rollout) -> Tensor:
         """Eta times half the squared error of the forward model."""
-        phi, phi_next = (self.embed(rollout, part) for part in (rollout.observations, rollout.successors))
+        phi, phi_next = self.embed_transitions(rollout)
         errors = self.forward_errors(phi, self.action_vectors(rollout), phi_next).square().sum(dim=-1) / 2
         self.record(error=mean_of_steps(errors, rollout))
         return self.config.eta * errors

@@ -10,7 +10,7 @@ from revd.rewards.config import NeighborConfig, RewardConfig
 from revd.rewards.distinct_segments import merge_duplicates
 from revd.rewards.embedding import EmbeddingReward
 from revd.rewards.metrics import Mean, total
-from revd.rewards.segments import EpisodeMemory, RolloutMemory, SegmentMemory
+from revd.rewards.segment_memory import EpisodeMemory, RolloutMemory, SegmentMemory
 
 if TYPE_CHECKING:
     from torch import Tensor

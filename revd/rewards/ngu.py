@@ -85,18 +85,19 @@ class NGU(EpisodicReward):
 
     def losses(self, batch: Minibatch) -> dict[str, Tensor]:
         """The losses of the inverse model and of the predictor."""
-        return {**super().losses(batch), "predictor_loss": self._errors(batch.observations).mean()}
+        (errors,) = batch.evaluate(self._errors, "observations")
+        return {**super().losses(batch), "predictor_loss": errors.mean()}
 
     def _modulator(self, rollout: Rollout) -> Tensor:
         """Alpha within 1 and L, (n_steps, n_envs)."""
-        observations = rollout.steps(rollout.observations)
-        self.target.warm_up(observations)
-        errors = self._errors(observations).double()
-        self.error_moments.update(errors)
+        self.target.warm_up(rollout.steps(rollout.observations))
+        (errors,) = rollout.evaluate(self._errors, "observations")
+        errors = errors.double()
+        self.error_moments.update(errors[rollout.valid_on(errors.device)])
         mean, std = self.error_moments.mean, self.error_moments.std
         # A constant error varies by rounding only, which is no novelty.
         scaled = torch.where(std > 1e-6 * mean, (errors - mean) / std, 0.0)
-        return rollout.unflatten((1 + scaled).clamp(1, self.config.largest_modulator).float())
+        return (1 + scaled).clamp(1, self.config.largest_modulator).float()
 
     def _errors(self, observations: Observations) -> Tensor:
         """The predictor's mean squared error on observations, (n,)."""

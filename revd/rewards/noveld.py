@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -65,8 +66,8 @@ class NovelD(DistillationReward):
 
     def bonus(self, rollout: Rollout) -> Tensor:
         """max(n(s') - alpha n(s), 0) where s' is visited for the first time."""
-        parts = (rollout.observations, rollout.successors)
-        novelty, novelty_next = (self.differences(rollout, part).norm(dim=-1) for part in parts)
+        before, after = self.differences(rollout, "observations", "successors")
+        novelty, novelty_next = before.norm(dim=-1), after.norm(dim=-1)
         first = self._first_visits(rollout)
         self.record(novelty=mean_of_steps(novelty_next, rollout), first_visits=mean_of_steps(first, rollout))
         gain: Tensor = (novelty_next - self.config.alpha * novelty).clamp(min=0)
@@ -74,8 +75,7 @@ class NovelD(DistillationReward):
 
     def _first_visits(self, rollout: Rollout) -> Tensor:
         """1 where s_{t+1} was not visited before in its episode, else 0, (n_steps, n_envs)."""
-        parts = (rollout.observations, rollout.successors)
         # s_{t+1} is visited twice, as successor of s_t and as the next state: only the former can be the first.
-        visited = [state_keys(self.observation_space, rollout.steps(part)).to(self.device) for part in parts]
-        counts = self.visits.add(torch.stack(visited, dim=1), rollout)[:, 1]
+        keys = rollout.states.evaluate(partial(state_keys, self.observation_space), "observations", "successors")
+        counts = self.visits.add(torch.stack(keys, dim=1).to(self.device), rollout)[:, 1]
         return rollout.unflatten((counts == 1).float())

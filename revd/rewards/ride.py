@@ -25,6 +25,7 @@ class RIDEConfig(EpisodicConfig):
         inverse: Train phi by an inverse and a forward model. False keeps phi random and trains only the forward model.
     """
 
+    update_fraction: float = 0.25
     inverse: bool = True
 
 
@@ -59,7 +60,7 @@ class RIDE(EpisodicReward):
 
     def bonus(self, rollout: Rollout) -> Tensor:
         """|| phi(s_{t+1}) - phi(s_t) || / sqrt(N_ep(s_{t+1})), 0 where the root exceeds `s_max`."""
-        phi, phi_next = (self.embed(rollout, part) for part in (rollout.observations, rollout.successors))
+        phi, phi_next = self.embed_transitions(rollout)
         impact = (phi_next - phi).norm(dim=-1)
         # s_{t+1} sees the states up to s_t.
         distances = self.earlier_distances(phi, phi_next, rollout, seen=1)

@@ -59,6 +59,7 @@ class RND(DistillationReward):
 
     def bonus(self, rollout: Rollout) -> Tensor:
         """The error of every step's successor over the deviation of the sums."""
-        errors = self.differences(rollout, rollout.successors).square().mean(dim=-1)
+        (differences,) = self.differences(rollout, "successors")
+        errors = differences.square().mean(dim=-1)
         self.record(error=mean_of_steps(errors, rollout))
         return self.return_scale(errors, rollout) if self.config.scale_by_returns else errors

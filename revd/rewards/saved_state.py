@@ -20,7 +20,8 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
     """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
     # States from before a parameter existed were saved without it.
     defaults = {field.name: field.default for field in fields(config)}
-    found = _flat({**defaults, **FORMER_DEFAULTS, **saved})
+    former = FORMER_DEFAULTS.get(method.lower(), {})
+    found = _flat({**defaults, **former, **saved})
     for name, value in _flat(asdict(config)).items():
         # The state holds what was drawn from the seed.
         if name.rpartition(".")[2] != "seed" and found.get(name) != value:

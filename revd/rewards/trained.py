@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,6 +22,7 @@ from revd.rollout import map_observations
 if TYPE_CHECKING:
     from revd.rollout import Observations, Rollout
     from revd.spaces import Space
+    from revd.states import Field, States
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +155,11 @@ class Transitions:
         self._actions = actions
         self._device = device
 
+    @property
+    def states(self) -> States:
+        """Observations and successors, where the rollout has them."""
+        return self._rollout.states
+
     @cached_property
     def observations(self) -> Observations:
         """(n, *obs_shape), where the rollout has them."""
@@ -203,6 +209,10 @@ class Minibatch:
     def actions(self) -> Tensor:
         """Vectors of the actions, (n, size)."""
         return _rows(self.transitions.actions, self.rows)
+
+    def evaluate(self, network: Callable[[Observations], Tensor], *fields: Field) -> list[Tensor]:
+        """What a network says of the "observations", the "successors" or both, (n, …) each; repeated states once."""
+        return self.transitions.states.evaluate(network, *fields, rows=self.rows)
 
     def _select(self, observations: Observations) -> Observations:
         return map_observations(lambda values: _rows(values, self.rows), observations)

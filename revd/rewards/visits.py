@@ -36,11 +36,19 @@ def _own_type(space: Space) -> torch.dtype:
     return torch.float32 if dtype.is_floating_point else WIDER.get(dtype, dtype)
 
 
+#: Before the names of the buffers with the rows that wait.
+WAITING = "waiting_"
+
+
 class VisitTable(nn.Module):
     """The number of visits of each key, in buffers that change size while training.
 
+    New rows of a large table wait in a small one, so that the large one is copied rarely: once for every eighth of its
+    rows.
+
     Args:
-        capacity: Keys that are kept from call to call; those visited longest ago are forgotten, and then count as new.
+        capacity: Keys that are kept from call to call, and at most an eighth more; those visited longest ago are
+            forgotten, and then count as new.
     """
 
     columns = ("keys", "visits", "groups", "last")
@@ -55,7 +63,12 @@ class VisitTable(nn.Module):
         self.capacity = capacity
         for name in self.columns:
             self.register_buffer(name, torch.zeros(0, dtype=torch.int64))
+            # Never saved: `state_dict` moves these rows to the large table first.
+            self.register_buffer(WAITING + name, torch.zeros(0, dtype=torch.int64), persistent=False)
         self.register_buffer("clock", torch.zeros((), dtype=torch.int64))
+
+    def __len__(self) -> int:
+        return len(self.keys) + len(self._column(WAITING, "keys"))
 
     def add(self, keys: Tensor, groups: Tensor) -> Tensor:
         """Count visits in order of time, (n,); return the number of each, its key's earlier visits and itself.
@@ -70,47 +83,76 @@ class VisitTable(nn.Module):
         ranks = torch.empty_like(keys)
         ranks[order] = torch.arange(1, len(keys) + 1, device=keys.device) - starts[inverse[order]]
         latest = order[starts + counts - 1]
-        known, earlier = self._find(found)
-        self._store(known, found, earlier + counts, groups[latest], self.clock + latest)
+        earlier = self._store(found, counts, groups[latest], self.clock + latest)
         self.clock += len(keys)
         return earlier[inverse] + ranks
 
     def keep(self, selected: Tensor) -> None:
-        """Forget the rows that are not selected, (m,) bool."""
+        """Forget the rows that are not selected, (m,) bool, after `settle`."""
         for name in self.columns:
             setattr(self, name, getattr(self, name)[selected])
 
-    def _find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether each key is in the table, and its visits."""
-        if len(self.keys) == 0:
-            return torch.zeros_like(keys, dtype=torch.bool), torch.zeros_like(keys)
-        rows = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
-        known = self.keys[rows] == keys
-        return known, torch.where(known, self.visits[rows], 0)
+    def settle(self) -> None:
+        """Move the rows that wait to the large table."""
+        waiting = [self._column(WAITING, name) for name in self.columns]
+        if len(waiting[0]):
+            self._insert("", *waiting)
+            for name, rows in zip(self.columns, waiting, strict=True):
+                setattr(self, WAITING + name, rows[:0])
 
-    def _store(self, known: Tensor, *rows: Tensor) -> None:
-        """Overwrite the known rows, insert the others in the order of their keys, and drop rows above the capacity."""
-        keys = rows[0]
-        places = torch.searchsorted(self.keys, keys)
-        # The new row i comes after as many others as there are smaller old keys, and i new ones.
-        is_new = torch.zeros(len(self.keys) + int((~known).sum()), dtype=torch.bool, device=keys.device)
-        inserted = places[~known]
-        is_new[inserted + torch.arange(len(inserted), device=keys.device)] = True
-        for name, values in zip(self.columns, rows, strict=True):
-            column = getattr(self, name)
-            column[places[known]] = values[known]
-            merged = column.new_empty(len(is_new))
-            merged[is_new], merged[~is_new] = values[~known], column
-            setattr(self, name, merged)
-        if len(self.keys) > self.capacity:
+    def _store(self, keys: Tensor, counts: Tensor, *others: Tensor) -> Tensor:
+        """Add counts to the visits of distinct keys, in ascending order; return their visits before."""
+        earlier, new = torch.zeros_like(keys), torch.ones_like(keys, dtype=torch.bool)
+        for level in ("", WAITING):
+            known, places = self._find(level, keys)
+            earlier[known] = self._column(level, "visits")[places]
+            for name, values in zip(self.columns, (keys, earlier + counts, *others), strict=True):
+                self._column(level, name)[places] = values[known]
+            new &= ~known
+        self._insert(WAITING, *(values[new] for values in (keys, counts, *others)))
+        if len(self._column(WAITING, "keys")) > len(self.keys) // 8:
+            self.settle()
+        if len(self) > self.capacity + self.capacity // 8:
+            self.settle()
             oldest = self.last.sort().values[-self.capacity]
             self.keep(self.last >= oldest)
+        return earlier
+
+    def _column(self, level: str, name: str) -> Tensor:
+        column: Tensor = getattr(self, level + name)
+        return column
+
+    def _find(self, level: str, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether each key is in a table, (n,), and the rows of those that are."""
+        table = self._column(level, "keys")
+        if len(table) == 0:
+            return torch.zeros_like(keys, dtype=torch.bool), keys[:0]
+        rows = torch.searchsorted(table, keys).clamp(max=len(table) - 1)
+        known = table[rows] == keys
+        return known, rows[known]
+
+    def _insert(self, level: str, keys: Tensor, *others: Tensor) -> None:
+        """Insert rows that are not in a table, in the order of their keys."""
+        table = self._column(level, "keys")
+        # The new row i comes after as many others as there are smaller old keys, and i new ones.
+        is_new = torch.zeros(len(table) + len(keys), dtype=torch.bool, device=keys.device)
+        is_new[torch.searchsorted(table, keys) + torch.arange(len(keys), device=keys.device)] = True
+        for name, values in zip(self.columns, (keys, *others), strict=True):
+            column = self._column(level, name)
+            merged = column.new_empty(len(is_new))
+            merged[is_new], merged[~is_new] = values, column
+            setattr(self, level + name, merged)
+
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.settle()
+        super()._save_to_state_dict(*args, **kwargs)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name in self.columns:
             saved = state_dict.get(prefix + name)
             if saved is not None and saved.ndim == 1:
                 setattr(self, name, self.keys.new_zeros(saved.shape))
+                setattr(self, WAITING + name, self.keys.new_zeros(0))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
@@ -139,9 +181,11 @@ class EpisodeVisits(nn.Module):
         groups = episodes[valid][:, None].expand_as(keys).flatten()
         counts = self.table.add(combine(keys.flatten(), groups), groups).reshape(keys.shape)
         self.episodes += n_envs * ended.sum(dim=0)
+        self.table.settle()
         self.table.keep(self.table.groups == self.episodes[self.table.groups % n_envs])
         return counts
 
     def end_episodes(self) -> None:
         """Forget the running episodes."""
+        self.table.settle()
         self.table.keep(torch.zeros_like(self.table.keys, dtype=torch.bool))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
+from revd.former_defaults import FORMER_DEFAULTS
 from revd.rewards import IntrinsicReward, RewardLike, check_parameters, make_reward, recipe
 from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
 from revd.weighting.balance_warnings import IN_RLLIB
@@ -43,8 +44,14 @@ class Options:
         check_parameters(self.reward, self._parameters(), besides=own)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle. One of an earlier version, which has no strength, means what it meant then."""
-        self.__dict__.update(state if "strength" in state else _completed(state))
+        """Restore a pickle. One of an earlier version means what it meant then."""
+        # The first versions had no strength. RIDE's default changed later.
+        self.__dict__.update(_completed(state) if "strength" not in state or state["reward"] == "ride" else state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields. RIDE's pickles name the parameter whose default has changed, so that they are told from older."""
+        used = {name: getattr(self.config, name) for name in _former(self.reward)} if self.reward == "ride" else {}
+        return {**vars(self), "reward_params": {**used, **self.reward_params}}
 
     @property
     def reward_class(self) -> str:
@@ -102,10 +109,12 @@ def _completed(state: dict[str, Any]) -> dict[str, Any]:
     """The pickle of an earlier version, with the defaults that parameters of rewards had then."""
     reward = state["reward"]
     if not isinstance(reward, IntrinsicReward):
-        former = FORMER_DEFAULTS if reward in FORMER_REWARDS else {}
-        return {**state, "reward_params": {**former, **state["reward_params"]}}
-    config = reward.config
-    missing = [name for name in FORMER_DEFAULTS if name not in vars(config) and hasattr(config, name)]
-    changes: dict[str, Any] = {name: FORMER_DEFAULTS[name] for name in missing}
-    reward.config = replace(config, **changes)
+        return {**state, "reward_params": {**_former(reward), **state["reward_params"]}}
+    config, former = reward.config, _former(type(reward).__name__.lower())
+    reward.config = replace(config, **{name: former[name] for name in former if name not in vars(config)})
     return state
+
+
+def _former(reward: object) -> Mapping[str, Any]:
+    """The former defaults of a reward's parameters, if it is given by the name of one that has some."""
+    return FORMER_DEFAULTS.get(reward, {}) if isinstance(reward, str) else {}

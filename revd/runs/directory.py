@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import revd
 from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
-from revd.former_defaults import FORMER_DEFAULTS, FORMER_REWARDS
+from revd.former_defaults import FORMER_DEFAULTS
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import TrainConfig
 from revd.runs.cpu_threads import describe_processor
@@ -150,10 +150,11 @@ class RunDirectory:
 
     def completed(self, config: TrainConfig) -> TrainConfig:
         """The config with the parameters of the reward that a resumed run keeps, though their defaults have changed."""
-        if config.reward not in FORMER_REWARDS or not self.config.exists():
+        former = FORMER_DEFAULTS.get(config.reward)
+        if former is None or not self.config.exists():
             return config
         used = _reward_params(_read_json(self.config).get("resolved"))
-        kept = {name: used.get(name, former) for name, former in FORMER_DEFAULTS.items()}
+        kept = {name: used.get(name, value) for name, value in former.items()}
         return replace(config, reward_params=Parameters({**kept, **config.reward_params}))
 
     def is_finished(self, steps: int) -> bool:
@@ -206,7 +207,8 @@ def _reward_params(resolved: object) -> dict[str, Any]:
 def _repeatable(config: TrainConfig, resolved: Mapping[str, Any]) -> TrainConfig:
     """The config with what a new run would not choose: this machine's engine, an old run's parameters."""
     used = _reward_params(dict(resolved))
-    kept = {name: former for name, former in FORMER_DEFAULTS.items() if used.get(name) == former}
+    former = FORMER_DEFAULTS.get(config.reward, {})
+    kept = {name: value for name, value in former.items() if used.get(name) == value}
     config = replace(config, reward_params=Parameters({**kept, **config.reward_params}))
     has_choice = config.task.startswith(tuple(f"{family}/" for family in FAMILIES_IN_ENVPOOL))
     return replace(config, engine=resolved["engine"]) if has_choice and "engine" in resolved else config

@@ -10,7 +10,7 @@ import torch
 
 from revd.envs.tasks import Engine, find_task
 from revd.rewards.recipes import reward_names
-from revd.rewards.segments import SegmentMemory
+from revd.rewards.segment_memory import SegmentMemory
 from revd.rollout import Rollout, map_observations
 from revd.runs.directory import RunDirectory
 from revd.runs.train import env_settings, prepare

@@ -52,7 +52,7 @@ class StateEmbedder(nn.Module):
             return None
         embeddings = reward.latest_embeddings if self.own is None else None
         if embeddings is None:
-            embeddings = rollout.unflatten(encoder(rollout.steps(rollout.observations)).float())
+            (embeddings,) = rollout.evaluate(lambda states: encoder(states).float(), "observations")
         last = encoder(last_observations).float()
         joined = torch.cat([embeddings, last[None]])
         if rollout.lengths is not None:

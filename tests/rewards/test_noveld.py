@@ -67,7 +67,10 @@ def on_chain(**novelties: float) -> NovelD:
     """NovelD whose error of states 0 … 3 is 1 (explored), that of 4 is 3 and beyond 4."""
     reward = NovelD(CHAIN, DISCRETE, 1, embedding_size=1, warmup=1, **novelties)
     errors = torch.tensor([1.0, 1, 1, 1, 3, 4, 4, 4])
-    reward.differences = lambda rollout, states: errors[states][..., None]  # type: ignore[method-assign]
+    reward.differences = lambda rollout, *fields: [  # type: ignore[method-assign]
+        errors[{"observations": rollout.observations, "successors": rollout.successors}[field]][..., None]  # type: ignore[index]
+        for field in fields
+    ]
     return reward
 
 

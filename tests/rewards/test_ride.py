@@ -23,7 +23,7 @@ ACTION_SPACES = {
 
 
 def make(n_envs: int = 2, action_space: spaces.Space[Any] = DISCRETE, **parameters: Any) -> RIDE:
-    return RIDE(BOX, action_space, n_envs, **{"embedding_size": SIZE} | parameters)
+    return RIDE(BOX, action_space, n_envs, **{"embedding_size": SIZE, "update_fraction": 1.0} | parameters)
 
 
 def assert_equals_naive(reward: RIDE, rollouts: list[Rollout], *, end_after: int | None = None) -> list[np.ndarray]:
@@ -66,7 +66,7 @@ def test_equals_naive_loops(data: st.DataObject, ragged: bool, seed: int, **para
 def test_a_hand_computed_example() -> None:
     """One environment on a line: 0 -> 1 -> 0 -> (end) 4, the embedding being the observation."""
     reward = make(1, embedding_size=3, k=2, kernel_eps=0.5, cluster_distance=0.25, c=0.25)
-    reward.embed = lambda rollout, observations: observations  # type: ignore[method-assign]
+    reward.embed_transitions = lambda rollout: (rollout.observations, rollout.successors)  # type: ignore[method-assign]
     states, following = np.zeros((3, 1, 3), np.float32), np.zeros((3, 1, 3), np.float32)
     states[:, 0, 0] = [0, 1, 0]
     following[:, 0, 0] = [1, 0, 4]

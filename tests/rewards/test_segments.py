@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from revd import Rollout
-from revd.rewards.segments import EpisodeMemory, RolloutMemory, Segments, pad
+from revd.rewards.segment_memory import EpisodeMemory, RolloutMemory
+from revd.rewards.segments import Segments, pad
 from tests.support.rollouts import Shape, changed, make_rollout
 
 

@@ -147,15 +147,15 @@ def test_adams_state_keeps_its_numbers_in_older_checkpoints_of_ride() -> None:
     }
 
 
-def test_a_checkpoint_from_before_a_parameter_was_there_fits_its_default() -> None:
+def test_a_checkpoint_from_before_a_parameter_was_there_fits_what_was_used() -> None:
     saved = {"embedding_size": 128, "learning_rate": 3e-4}
-    check_saved_parameters("RIDE", RIDE(BOX, DISCRETE, 2).config, saved)
-    with pytest.raises(ValueError, match=r"update_fraction was 1\.0, here it is 0\.5"):
-        check_saved_parameters("RIDE", RIDE(BOX, DISCRETE, 2, update_fraction=0.5).config, saved)
+    check_saved_parameters("RIDE", RIDE(BOX, DISCRETE, 2, update_fraction=1.0).config, saved)
+    with pytest.raises(ValueError, match=r"update_fraction was 1\.0, here it is 0\.25"):
+        check_saved_parameters("RIDE", RIDE(BOX, DISCRETE, 2).config, saved)
 
 
 def test_ride_trains_step_by_step_as_written_here() -> None:
-    reward, twin = (RIDE(BOX, DISCRETE, 2, embedding_size=4, batch_size=7) for _ in range(2))
+    reward, twin = (RIDE(BOX, DISCRETE, 2, embedding_size=4, batch_size=7, update_fraction=1.0) for _ in range(2))
     parameters = [
         parameter
         for model in (twin.forward_model, twin.inverse_model, twin.encoder)
@@ -178,4 +178,4 @@ def test_ride_trains_step_by_step_as_written_here() -> None:
             torch.stack(losses).sum().backward()
             adam.step()
     for name, value in twin.named_parameters():
-        torch.testing.assert_close(reward.get_parameter(name), value, rtol=0, atol=1e-7)
+        torch.testing.assert_close(reward.get_parameter(name), value, rtol=0, atol=1e-6)

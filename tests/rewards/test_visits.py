@@ -27,6 +27,7 @@ def test_counts_in_order_of_time(calls: list[list[int]]) -> None:
             seen[key] += 1
             expected.append(seen[key])
         assert add(table, *keys) == expected
+        table.settle()
         known = sorted(key for key, count in seen.items() if count > 0)
         assert table.keys.tolist() == known
         assert table.visits.tolist() == [seen[key] for key in known]
@@ -49,6 +50,37 @@ def test_a_table_is_restored_into_one_of_another_size() -> None:
     other.load_state_dict(copy.deepcopy(table.state_dict()))
     assert add(table, 3, 9) == add(other, 3, 9) == [3, 1]
     assert other.keys.tolist() == [3, 4, 9]
+
+
+def test_new_rows_of_a_large_table_wait() -> None:
+    """They count as the others do, are saved, and reach the large table once they are an eighth of it."""
+    table, seen = VisitTable(10_000), dict.fromkeys(range(400), 0)
+    copies = []
+    for start in range(0, 320, 4):
+        keys = [start, start + 1, start + 2, start + 3, start // 2]
+        before = table.keys
+        expected = []
+        for key in keys:
+            seen[key] += 1
+            expected.append(seen[key])
+        assert add(table, *keys) == expected
+        copies.append(table.keys is not before)
+    assert len(table) == 320 > len(table.keys)
+    assert sum(copies) < len(copies) // 2
+    restored = VisitTable(10_000)
+    add(restored, 5_000)
+    restored.load_state_dict(copy.deepcopy(table.state_dict()))
+    assert len(restored.keys) == len(restored) == 320
+    assert add(restored, 318, 319, 5_000) == add(table, 318, 319, 5_000) == [2, 2, 1]
+
+
+def test_a_table_holds_at_most_an_eighth_more_than_its_capacity() -> None:
+    table = VisitTable(16)
+    for key in range(50):
+        add(table, key)
+        assert len(table) <= 18
+    assert len(table) >= 16
+    assert add(table, 49, 48, 0) == [2, 2, 1]
 
 
 def rollout_of(dones: list[list[int]], lengths: list[int] | None = None) -> Rollout:

@@ -225,7 +225,7 @@ def test_options_of_earlier_versions_mean_what_they_meant(name: str) -> None:
 
 
 def test_options_of_earlier_versions_with_other_rewards_load() -> None:
-    assert repickled(Options(reward="ride", weight=0.1), without=("strength",)).reward_params == {}
+    assert repickled(Options(reward="rnd", weight=0.1), without=("strength",)).reward_params == {}
     instance = REVD(BOX, DISCRETE, 2, k=4)
     vars(instance.config).pop("merge_duplicates")
     old = repickled(Options(reward=instance, weight=0.1), without=("strength",))
@@ -236,3 +236,12 @@ def test_options_of_today_stay_in_pickles() -> None:
     options = repickled(Options(strength=0.2))
     assert (options.weight, options.strength, options.reward_params) == ("auto", 0.2, {})
     assert options.config.merge_duplicates
+
+
+@pytest.mark.parametrize(("params", "expected"), [({}, 1.0), ({"update_fraction": 0.5}, 0.5)])
+def test_ride_of_earlier_pickles_trains_as_it_did(params: dict[str, Any], expected: float) -> None:
+    old = Options(reward="ride")
+    old.__setstate__({**vars(old), "reward_params": params})
+    assert old.config.update_fraction == expected
+    assert repickled(old).config.update_fraction == expected
+    assert repickled(Options(reward="ride")).config.update_fraction == 0.25

@@ -186,6 +186,19 @@ def test_a_run_from_before_duplicates_were_merged_resumes_without(config, sessio
         train(replace(config, steps=8 * ROLLOUT, reward_params=Parameters(merge_duplicates=True)))
 
 
+def test_a_ride_run_from_before_its_fraction_changed_keeps_the_old_one(config):
+    path = config.directory / "config.json"
+    config = replace(config, reward="ride", steps=2 * ROLLOUT, normalize="none", eval_every=0)
+    train(replace(config, reward_params=Parameters(update_fraction=1.0)))
+    values = json.loads(path.read_text())
+    del values["reward_params"]["update_fraction"]
+    path.write_text(json.dumps(values))
+    train(replace(config, steps=3 * ROLLOUT))
+    values, run = json.loads(path.read_text()), json.loads((config.directory / "run.json").read_text())
+    assert values["resolved"]["reward_params"]["update_fraction"] == 1.0
+    assert "--reward-params update_fraction=1.0" in run["repeat"]
+
+
 def test_a_new_run_merges_duplicates_in_every_session(config):
     for steps in (2 * ROLLOUT, 3 * ROLLOUT):
         train(replace(config, steps=steps, eval_every=0))

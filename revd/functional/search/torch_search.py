@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from revd.functional.search.equal_rows import distinct_rows
 from revd.functional.search.reference_set import ReferenceSet
 from revd.functional.search.reused_buffers import ReusedBuffers
 from revd.functional.search.rounding import direct_slack, float32_bound, underflow
@@ -27,6 +28,8 @@ TILE_ELEMENTS_ON_GPU = 33_554_432
 TILE_ROWS = 256
 #: Candidates beyond k. With more of them, fewer points must be searched directly.
 SPARE = 3
+#: The fewest pairs of rows for which a direct search looks for repeated ones first.
+PAIRS_WORTH_A_LOOK = 2**12
 #: Numbers in a line of the processor's cache.
 CACHE_LINE = 16
 
@@ -136,7 +139,7 @@ class _HiddenColumns(NamedTuple):
 
 def _direct(x: Tensor, y: Tensor, k: int, hidden: _HiddenColumns) -> Tensor:
     """The k nearest from direct differences with all columns; NaN never counts as near."""
-    distances = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    distances = _direct_distances(x, y)
     distances.masked_fill_(distances.isnan(), torch.inf)
     return hidden.hide(distances).topk(k, dim=-1, largest=False, sorted=True).values
 
@@ -168,6 +171,16 @@ def _search_rows_directly(distances: Tensor, rows: Tensor, x: Tensor, y: Tensor,
         marked = rows[batch].nonzero()[:, 0]
         distances[batch, marked] = _direct(x[batch, marked][None], y[batch][None], k, hidden.rows(batch, marked))[0]
     return distances
+
+
+def _direct_distances(x: Tensor, y: Tensor) -> Tensor:
+    """Distances from direct differences, (b, n, d) and (b, m, d) to (b, n, m)."""
+    if len(x) > 1 or x.device.type != "cpu" or x.shape[1] * y.shape[1] < PAIRS_WORTH_A_LOOK:
+        return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    # Proofs mostly fail where states are repeated: then the neighbours in and outside the selection are equally far.
+    (rows, of_row), (columns, of_column) = distinct_rows(x[0]), distinct_rows(y[0])
+    between = torch.cdist(x[:, rows], y[:, columns], compute_mode="donot_use_mm_for_euclid_dist")
+    return between[:, of_row][:, :, of_column]
 
 
 def _differences(x: Tensor, y: Tensor, columns: Tensor, buffers: ReusedBuffers) -> Tensor:

@@ -1,0 +1,92 @@
+"""The states of a rollout's transitions, of which repeated ones are evaluated once.
+
+Most successors are the next observations, and small worlds show the same views again and again. What a network says of
+a state is then copied. This needs a network whose answer for one state does not depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from revd.functional.search.equal_rows import equal_rows, first_of_each, row_keys
+from revd.observations import Observations, named_tensors, select
+
+#: Which states of the transitions.
+Field: TypeAlias = Literal["observations", "successors"]
+Network: TypeAlias = Callable[[Observations], Tensor]
+
+
+class States:
+    """The observations and successors of n transitions.
+
+    Args:
+        observations: (n, *obs_shape), or a dict of them.
+        successors: The same; None for rewards that do not read them.
+    """
+
+    def __init__(self, observations: Observations, successors: Observations | None) -> None:
+        self.observations = observations
+        self.successors = successors
+
+    def evaluate(self, network: Network, *fields: Field, rows: Tensor | None = None) -> list[Tensor]:
+        """What a network says of each field, (n, …) each, or of the given rows of it only.
+
+        On a CPU each distinct state is shown to the network once. On a GPU all are shown, since it would have to be
+        waited for.
+
+        Args:
+            network: Maps observations (n, *obs_shape) to (n, …).
+            fields: What is evaluated.
+            rows: Indices on the host, (r,).
+        """
+        if not self._on_cpu or len(self) == 0:
+            parts = (self._part(field) for field in fields)
+            return [network(part if rows is None else select(part, rows)) for part in parts]
+        places = [self._places[field] if rows is None else self._places[field][rows] for field in fields]
+        distinct, numbers = torch.cat(places).unique(return_inverse=True)
+        values = self._evaluate_places(network, distinct)
+        return list(values[numbers.to(values.device)].split([len(each) for each in places]))
+
+    def __len__(self) -> int:
+        return len(self._leaves("observations")[0])
+
+    def _evaluate_places(self, network: Network, places: Tensor) -> Tensor:
+        """What a network says of the states at places in ascending order; from n on, these are successors."""
+        n = len(self)
+        ours, others = places[places < n], places[places >= n] - n
+        # Without repeats the observations are shown as they are, without a copy.
+        shown = [self.observations if len(ours) == n else select(self.observations, ours)] if len(ours) else []
+        if len(others):
+            shown.append(select(self._part("successors"), others))
+        return torch.cat([network(each) for each in shown])
+
+    @cached_property
+    def _places(self) -> dict[Field, Tensor]:
+        """For each state the first observation that equals it, (n,); for other successors, their own row + n."""
+        ours = self._leaves("observations")
+        keys, numbers, first = first_of_each(row_keys(ours))
+        rows, earlier = torch.arange(len(self), device="cpu"), first[numbers]
+        places: dict[Field, Tensor] = {"observations": torch.where(equal_rows(ours, ours, earlier), earlier, rows)}
+        if self.successors is not None:
+            others = self._leaves("successors")
+            candidates = first[torch.searchsorted(keys, row_keys(others)).clamp(max=len(keys) - 1)]
+            equal = equal_rows(others, ours, candidates)
+            places["successors"] = torch.where(equal, candidates, rows + len(self))
+        return places
+
+    @property
+    def _on_cpu(self) -> bool:
+        return all(tensor.device.type == "cpu" for tensor in self._leaves("observations"))
+
+    def _leaves(self, field: Field) -> list[Tensor]:
+        return [tensor for _, tensor in named_tensors(field, self._part(field))]
+
+    def _part(self, field: Field) -> Observations:
+        part = self.observations if field == "observations" else self.successors
+        assert part is not None, "the rollout has no successors"
+        return part
