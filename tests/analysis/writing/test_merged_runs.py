@@ -128,3 +128,10 @@ def test_names_that_are_taken_get_a_number(tmp_path):
 def test_links_to_directories_are_followed(archive, tmp_path):
     os.symlink(tmp_path / "moved", tmp_path / "link")
     assert len(merged(archive, tmp_path / "link", tmp_path / "moved").named) == 4
+
+
+def test_a_damaged_run_gives_way_to_a_whole_one(archive, tmp_path):
+    (tmp_path / "moved" / "CartPole-v1" / "PPO-seed1" / "episodes.csv").write_text("steps,return\n10,1\noops\n")
+    found = merged(archive, tmp_path / "moved")
+    assert [run.damage for run in found.named.values()] == [None] * 4
+    assert [run.damage is None for run in found.left_out].count(False) == 1
