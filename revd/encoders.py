@@ -1,8 +1,9 @@
 """Random encoders: the paper's CNN for images, its MLP for everything else, one per key for Dict spaces.
 
 An encoder's output depends on its seed, its weights and the observation, never on the rest of the batch: BatchNorm
-always stays in eval mode. On a CPU this holds to the last bit. On a GPU equal observations of one batch have equal
-embeddings; between batches of different size, embeddings differ by rounding.
+always stays in eval mode. On a CPU this holds to the last bit, on Intel's with one thread of torch. On a GPU, and on
+Intel's CPUs with several threads, embeddings of batches of different size differ by rounding. On a GPU, too, equal
+observations of one batch have equal embeddings.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ VECTORS_PER_CHUNK = (512, 16_384)
 #: system at once, and page faults in new ones would take nearly as long as the convolutions.
 NUMBERS_PER_CHUNK = (2**22, 2**27)
 #: Batches are padded to a multiple of this. Matrix kernels treat the rows of an incomplete block differently, so that
-#: embeddings of equal observations would differ in their last bits.
-ROW_MULTIPLE = 8
+#: embeddings of equal observations would differ in their last bits. On Intel's CPUs, MKL has other kernels for eight
+#: rows than for sixteen.
+ROW_MULTIPLE = 16
 
 
 class Encoder(nn.Module, ABC):

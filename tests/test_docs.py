@@ -46,7 +46,9 @@ def code(text: str) -> list[str]:
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
     """Each `revd COMMAND` in the code of a page, with the flags that follow on its line."""
-    lines = "\n".join(code(text)).replace("\\\n", " ").splitlines()
+    joined = "\n".join(code(text)).replace("\\\n", " ")
+    # A reward is called revd too.
+    lines = re.sub(r"(?<=--rewards)( (?!-)\S+)+", "", joined).splitlines()
     calls = [call for line in lines for call in re.split(r"(?<![\w.+-])(?=revd [a-z])", line)[1:]]
     return [(call.split()[1].strip(",.:;"), re.findall(r"(?<=\s)--[a-z][a-z-]*", call)) for call in calls]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from revd.cli.archive import ArchiveCommand
+from revd.cli.compare import CompareCommand
 from revd.cli.demo import DemoCommand
 from revd.cli.example import ExampleCommand
 from revd.cli.figure import FigureCommand
@@ -26,6 +27,7 @@ COMMANDS: dict[str, type[Command]] = {
     "demo": DemoCommand,
     "train": TrainCommand,
     "pretrain": PretrainCommand,
+    "compare": CompareCommand,
     "suite": SuiteCommand,
     "tune": TuneCommand,
     "figure": FigureCommand,

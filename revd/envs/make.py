@@ -1,5 +1,6 @@
 """Making single Gymnasium environments of tasks."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,7 +43,7 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
 
 
 def register(task: Task) -> None:
-    """Register the task's id in Gymnasium.
+    """Register the task's id in Gymnasium, or import the module of MODULE:CLASS.
 
     A ValueError if a package is missing or broken, or the id is unknown.
     """
@@ -56,6 +57,8 @@ def register(task: Task) -> None:
     if separator:
         # gymnasium.make imports the package of an id, but gymnasium.spec does not.
         _import(package, task)
+    if _own_class(task) is not None:
+        return
     try:
         gymnasium.spec(name)
     except gymnasium.error.Error as error:  # unknown, outdated or malformed
@@ -63,10 +66,21 @@ def register(task: Task) -> None:
 
 
 def _id_or_spec(task: Task) -> str | EnvSpec:
-    """The task's Gymnasium id, or the spec registered under it with the task's own class."""
+    """The task's Gymnasium id, or a spec: of MODULE:CLASS, or the registered one with the task's own class."""
+    if _own_class(task) is not None:
+        return EnvSpec(id=task.gymnasium_id, entry_point=task.gymnasium_id)
     if task.entry_point is None:
         return task.gymnasium_id
     return replace(gymnasium.spec(task.gymnasium_id), entry_point=task.entry_point)
+
+
+def _own_class(task: Task) -> type[gymnasium.Env[Any, Any]] | None:
+    """The class of MODULE:CLASS, once the module has been imported; None if the task is an id."""
+    module, separator, name = task.gymnasium_id.rpartition(":")
+    if not separator or name in gymnasium.registry:
+        return None
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, type) and issubclass(found, gymnasium.Env) else None
 
 
 def _import(module: str, task: Task) -> None:
@@ -82,7 +96,7 @@ def _import(module: str, task: Task) -> None:
 def _check_render_mode(task: Task, render_mode: str) -> None:
     """Check that the task supports the render mode: Gymnasium would only fail in `render`."""
     with _name_task_in_errors(task):
-        creator = gymnasium.spec(task.gymnasium_id.rpartition(":")[2]).entry_point
+        creator = _own_class(task) or gymnasium.spec(task.gymnasium_id.rpartition(":")[2]).entry_point
         metadata = getattr(load_env_creator(creator) if isinstance(creator, str) else creator, "metadata", {})
         modes = metadata.get("render_modes")
     if modes is not None and render_mode not in modes:
@@ -104,7 +118,10 @@ def _name_task_in_errors(task: Task) -> Iterator[None]:
 def _unknown_task(task: Task) -> ValueError:
     message = unknown_name("task", task.name, [*gymnasium.registry, *TASKS])
     end = "" if message.endswith("?") else "."
-    hint = "A task that another package registers is written with the package's name, as in ale_py:ALE/Pong-v5."
+    hint = (
+        "A task that another package registers is written with the package's name, as in ale_py:ALE/Pong-v5, "
+        "and a class of yours MODULE:CLASS."
+    )
     return ValueError(f"{message}{end} {hint}")
 
 

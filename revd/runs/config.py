@@ -33,7 +33,7 @@ class TrainConfig:
 
     task: str
     """A name that `revd tasks` lists, such as bullet/hopper, or any Gymnasium id. PACKAGE:ID imports the package that
-    registers the id, as in ale_py:ALE/Pong-v5."""
+    registers the id, as in ale_py:ALE/Pong-v5; MODULE:CLASS is an environment of your own."""
     algo: str = "ppo"
     """Algorithm: ppo, a2c, trpo, recurrent-ppo or maskable-ppo. The last three need the extra contrib."""
     reward: str = "revd"

@@ -9,6 +9,8 @@ import pytest
 from revd import cli
 from tests.analysis.support import fake_save, write_run
 
+RUN_FILES = ("config.json", "status.json", "run.json", "episodes.csv")
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -93,13 +95,49 @@ def test_a_report_is_a_file(capsys):
     assert "is a directory; it must be a file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["x.html", "x", "x.pdf", "md"])
-def test_a_report_is_a_page_of_markdown(name, capsys, tmp_path):
+@pytest.mark.parametrize("name", ["x", "x.pdf", "md"])
+def test_a_report_is_a_page_of_markdown_or_html(name, capsys, tmp_path):
     write_run(Path("runs/a"))
     assert exit_code(["report", "runs", "--output", name]) == 2
     said = capsys.readouterr().err
-    assert said == f"revd: output {name!r} must end in .md or .markdown: reports are Markdown pages\n"
+    endings = ".md or .markdown or .html or .htm"
+    assert said == f"revd: output {name!r} must end in {endings}: reports are Markdown or HTML pages\n"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_an_html_report_is_no_page_of_markdown(capsys, tmp_path):
+    write_run(Path("runs/a"))
+    assert exit_code(["report", "runs", "--html", "--output", "x.md"]) == 2
+    said = capsys.readouterr().err
+    assert said == "revd: output 'x.md' must end in .html or .htm: with --html, a report is an HTML page\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "page"),
+    [
+        (["--html"], "report.html"),
+        (["--output", "new/x.HTML"], "new/x.HTML"),
+        (["--html", "--output", "x.htm"], "x.htm"),
+    ],
+)
+def test_an_html_report_is_one_file(flags, page, capsys, tmp_path):
+    write_run(Path("runs/a"), state="failed")
+    cli.main(["report", "runs", *flags])
+    assert capsys.readouterr().out == f"{page}: 1 run, 0.0 MiB\n"
+    assert Path(page).read_text().startswith("<!doctype html>")
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} - set(RUN_FILES) == {Path(page).name}
+
+
+def test_an_html_report_says_what_it_only_links(capsys, monkeypatch):
+    monkeypatch.setattr("revd.analysis.webpage.media.MAX_BYTES", 3)
+    (write_run(Path("runs/a"), state="failed") / "film.gif").write_bytes(b"GIF89a")
+    Path("runs/odd").mkdir()
+    shutil.copy("runs/a/status.json", "runs/odd/config.json")
+    cli.main(["report", "runs", "--html"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "report.html: 1 run, 0.0 MiB, 1 large film linked"
+    assert said[1].startswith("left out: 'runs/odd' is not a run directory")
 
 
 def test_a_report_is_not_written_into_a_fifo(capsys):

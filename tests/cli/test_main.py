@@ -19,9 +19,7 @@ from revd import cli
 from revd.cli.shared import whole_number
 from revd.cli.train import CONTENTS
 from revd.runs.config import TrainConfig
-from revd.runs.directory import RunDirectory, Status
-from revd.suites import scheduler
-from revd.suites.demo import DemoConfig
+from revd.runs.directory import RunDirectory
 from tests.runs.test_config import FULL
 from tests.support.environments import CountingEnv
 
@@ -377,83 +375,10 @@ def test_other_errors_keep_their_traceback(monkeypatch):
         cli.main(["train", *SHORT])
 
 
-def fake_train_all(*, failing=()):
-    """Runs that end at once: PPO never reaches the threshold, PPO+REVD does."""
-
-    def train_all(configs, *, jobs, watch):
-        runs = []
-        for config in configs:
-            failed = config.seed in failing
-            directory = RunDirectory(config.directory)
-            directory.start(config, resolved={"method": config.method}, steps=0)
-            rows = [f"{100 * index},{-200 if config.reward == 'none' else -120},10,0" for index in range(1, 151)]
-            directory.episodes.write_text("\n".join(["steps,return,length,env", *rows]) + "\n")
-            status = Status(
-                state="failed" if failed else "finished",
-                steps=config.steps,
-                total_steps=config.steps,
-                error="ValueError: no" if failed else None,
-            )
-            directory.finish(status)
-            runs.append(scheduler.RunProgress(config=config, status=status))
-        watch(runs)
-        return runs
-
-    return train_all
-
-
-def test_demo_shows_a_table_and_draws_a_curve(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all())
-    cli.main(["demo", "--seeds", "2", "--steps", "20000"])
-    text = capsys.readouterr().out
-    assert "6 runs on MountainCar-v0, 20,000 steps each" in text
-    assert "never" in text
-    assert "10,000 [10,000, 10,000]" in text
-    assert "-120.0 [-120.0, -120.0]" in text
-    assert text.rstrip().endswith("Learning curve: runs/demo-1/learning-curve.png")
-    assert Path("runs/demo-1/learning-curve.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_demo_reports_failed_runs_and_shows_the_others(monkeypatch, capsys):
-    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(failing={2}))
-    assert exit_code(["demo", "--seeds", "2", "--output", "mine"]) == 1
-    text = capsys.readouterr().out
-    assert "failed: mine/ppo-seed2: ValueError: no (see its log.txt)" in text
-    assert "1 of 1" in text
-    assert Path("mine/learning-curve.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_demo_in_which_all_fail_draws_nothing(monkeypatch):
-    monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(failing={1}))
-    assert exit_code(["demo", "--seeds", "1"]) == 1
-    assert not list(Path("runs").rglob("*.png"))
-
-
-def test_demo_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr("revd.cli.demo.find_spec", lambda name: None)
-    assert exit_code(["demo"]) == 2
-    assert "pip install 'revd[plots]'" in capsys.readouterr().err
-    assert not Path("runs").exists()
-
-
-def test_demo_flags_reach_the_demo(monkeypatch):
-    seen = []
-    monkeypatch.setattr("revd.cli.demo.DemoCommand.run", lambda command: seen.append(command.config()))
-    cli.main(["demo", "--seeds", "5", "--steps", "7e0", "--jobs", "3", "--output", "x"])
-    assert seen == [DemoConfig(seeds=5, steps=7, jobs=3, output=Path("x"))]
-
-
 def test_python_m_revd_is_the_command(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["revd", "rewards", "revd"])
     runpy.run_module("revd", run_name="__main__")
     assert "alpha" in capsys.readouterr().out
-
-
-def test_a_real_demo_in_short(capsys):
-    cli.main(["demo", "--seeds", "1", "--steps", "2560", "--jobs", "2"])
-    assert "PPO+REVD" in capsys.readouterr().out
-    (finished, *_) = sorted(Path("runs/demo-1").glob("*/status.json"))
-    assert json.loads(finished.read_text())["state"] == "finished"
 
 
 def test_the_list_of_tasks_names_the_command_for_envpool(capsys):

@@ -60,6 +60,27 @@ def test_a_package_that_registers_something_else_is_an_unknown_task():
         make_env("json:Some-v0")
 
 
+def test_a_class_of_ones_own_needs_no_id(tmp_path, monkeypatch):
+    (tmp_path / "revd_test_classes.py").write_text(
+        "import gymnasium\n"
+        "from tests.support.environments import CountingEnv\n"
+        "class Mine(CountingEnv): pass\n"
+        "class Twice(CountingEnv): pass\n"
+        "gymnasium.register('Twice', 'revd_test_classes:Mine')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert type(make_env("revd_test_classes:Mine").unwrapped).__name__ == "Mine"
+        assert type(make_env("revd_test_classes:Twice").unwrapped).__name__ == "Mine", "an id comes first"
+        for other in ("CountingEnv2", "gymnasium"):
+            with pytest.raises(ValueError, match=rf"^unknown task .*{other}'.*a class of yours MODULE:CLASS"):
+                make_env(f"revd_test_classes:{other}")
+        with pytest.raises(ValueError, match="task 'revd_test_classes:Mine' cannot be drawn"):
+            make_env("revd_test_classes:Mine", render_mode="rgb_array")
+    finally:
+        gymnasium.registry.pop("Twice", None)
+
+
 class Drawn(CountingEnv):
     """Has render modes."""
 

@@ -74,12 +74,13 @@ def triple(update_name: str, network: str, action_space: Any, **options: Any) ->
 @pytest.mark.parametrize("action_space", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
 def test_one_gradient_step_is_sb3s(name: str, network: str, action_space: Any) -> None:
     one = {"batch_size": 48, "n_epochs": 1} if name.startswith("PPO") else {}
-    reference, fast, _, start = triple(name, network, action_space, **one)
-    for model in (reference, fast):
+    reference, fast, rearranged, start = triple(name, network, action_space, **one)
+    for model in (reference, fast, rearranged):
         update(model)
     assert (parameters(fast) - parameters(reference)).norm() <= 1e-5 * parameters(reference).norm()
     # BatchNorm takes the gradient from the biases before it: Adam then follows the sign of rounding errors.
-    assert distance(fast, reference, start) < (5e-5 if "batch norm" in network else 1e-5)
+    # In another layout, rounding can also move a unit across a ReLU's zero. So SB3's model has the layout of ours.
+    assert distance(fast, rearranged, start) < (5e-5 if "batch norm" in network else 1e-5)
 
 
 @pytest.mark.parametrize("network", NETWORKS)

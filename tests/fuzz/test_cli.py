@@ -47,6 +47,7 @@ FLAGS = {
     "suite": ["--tasks", "--methods", "--seeds", "--steps", "--jobs", "--shard", "--output", "--retries"],
     "tune": ["--task", "--search", "--trials", "--seeds", "--metric", "--steps", "--jobs", "--output", "--preset"],
     "demo": ["--seeds", "--steps", "--jobs", "--output"],
+    "compare": ["--task", "--rewards", "--algos", "--seeds", "--steps", "--threshold", "--weight", "--output"],
     "example": ["--radius", "--seed", "--output"],
     "figure": ["--output"],
     "report": ["--output"],
@@ -55,7 +56,21 @@ FLAGS = {
     "pretrain": ["--task", "--reward", "--steps", "--output"],
 }
 VALUES = [
-    *("CartPole-v1", "bullet/hopper", "atari/pong", "ppo", "a2c", "revd", "re3", "none", "paper", "both", "rms", "cpu"),
+    *(
+        "CartPole-v1",
+        "bullet/hopper",
+        "atari/pong",
+        "ppo",
+        "a2c",
+        "revd",
+        "re3",
+        "revd@0.1",
+        "none",
+        "paper",
+        "both",
+        "rms",
+        "cpu",
+    ),
     *("0", "1", "-1", "3", "0.5", "1e400", "nan", "inf", "10000000000000000000000", "1/2", "0/0", "²/²", "x", ""),
     *(
         "k=5",
@@ -71,7 +86,7 @@ VALUES = [
         "--",
         "=",
     ),
-    *("smoke", "paper-atari", "ppo+revd", "classic/cart-pole", "\0", "Ø", "a\nb", "~", "x" * 300),
+    *("smoke", "paper-atari", "ppo+revd", "revd@0.1", "classic/cart-pole", "\0", "Ø", "a\nb", "~", "x" * 300),
 ]
 WORDS = sometimes(st.sampled_from(VALUES), st.text(max_size=6))
 

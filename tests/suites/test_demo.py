@@ -1,45 +1,49 @@
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
+from revd.cli.compare import CompareCommand
+from revd.runs.config import TrainConfig
+from revd.runs.parameters import Parameters
+from revd.suites.comparison import comparison_runs
+from revd.suites.demo import THRESHOLD, DemoConfig
 
-from revd.suites.demo import DemoConfig, demo_runs
 
-
-def test_the_methods_run_with_equal_settings_and_their_own_directories(tmp_path):
-    runs = demo_runs(DemoConfig(seeds=3), tmp_path)
-    methods = [("PPO", "auto"), ("PPO+REVD", "auto"), ("PPO+REVD", 0.1)]
-    assert [(run.method, run.weight, run.seed) for run in runs] == [
-        (*method, seed) for seed in (1, 2, 3) for method in methods
+def test_the_runs_are_those_of_the_table_in_the_readme(tmp_path):
+    shared = {
+        "task": "MountainCar-v0",
+        "steps": 120_000,
+        "n_envs": 10,
+        "normalize": "observations",
+        "algo_params": {"n_steps": 128, "learning_rate": 3e-4},
+    }
+    expected = [
+        TrainConfig(**shared, seed=seed, output=tmp_path / f"{name}-seed{seed}", **method)
+        for seed in (1, 2, 3)
+        for name, method in {
+            "ppo": {"reward": "none"},
+            "ppo-revd": {"reward": "revd"},
+            "ppo-revd-paper-weight": {"reward": "revd", "weight": 0.1},
+        }.items()
     ]
-    assert len({run.directory for run in runs}) == 9
-    plain, automatic, fixed = runs[:3]
-    assert replace(automatic, reward="none", output=plain.output) == plain
-    assert replace(fixed, weight="auto", output=automatic.output) == automatic
-    assert {(run.task, run.steps, run.normalize) for run in runs} == {("MountainCar-v0", 120_000, "observations")}
+    assert comparison_runs(DemoConfig(output=tmp_path).comparison()) == expected
+
+
+def test_it_is_one_call_of_compare(tmp_path):
+    command = CompareCommand(
+        task="MountainCar-v0",
+        rewards=("none", "revd", "revd@0.1"),
+        steps=120_000,
+        normalize="observations",
+        algo_params=Parameters(n_steps=128, learning_rate=3e-4),
+        output=tmp_path,
+    ).config()
+    demo = DemoConfig(output=tmp_path).comparison()
+    assert command.threshold == demo.threshold == THRESHOLD
+    assert all(not one.differences(other) for one, other in zip(*map(comparison_runs, (command, demo)), strict=True))
 
 
 def test_every_demonstration_gets_a_new_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert DemoConfig().directory() == Path("runs/demo-1")
+    assert DemoConfig().comparison().output == Path("runs/demo-1")
     Path("runs/demo-1").mkdir(parents=True)
-    assert DemoConfig().directory() == Path("runs/demo-2")
-    assert DemoConfig(output=Path("mine")).directory() == Path("mine")
-
-
-def test_jobs_default_to_the_cores(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(5))
-    assert DemoConfig().processes == 5
-    monkeypatch.delattr("os.sched_getaffinity")
-    monkeypatch.setattr("os.cpu_count", lambda: 7)
-    assert DemoConfig().processes == 7
-    assert DemoConfig(jobs=2).processes == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"seeds": 0}, "seeds must be at least 1, got 0"), ({"jobs": -1}, "jobs must be at least 0, got -1")],
-)
-def test_wrong_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        DemoConfig(**arguments)
+    assert DemoConfig().comparison().output == Path("runs/demo-2")
+    assert DemoConfig(output=Path("mine")).comparison().output == Path("mine")

@@ -23,6 +23,9 @@ _DASHED = (0, (4, 1.5))
 _VARIANTS: tuple[LineStyle, ...] = ("solid", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
 # Fraction of its brightness that a colour loses each time the dashes repeat.
 _DARKENING = 0.45
+# The background of dark pages, and the contrast that WCAG 2.2 (1.4.11) asks of graphics.
+DARK_BACKGROUND = "#16191D"
+_CONTRAST = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,27 @@ def distinct_styles(labels: Sequence[str]) -> dict[str, Style]:
     }
 
 
+def colour_on_dark(colour: str) -> str:
+    """The colour, mixed with as little white as makes it stand out from `DARK_BACKGROUND`."""
+    needed = _CONTRAST * (_luminance(DARK_BACKGROUND) + 0.05) - 0.05
+    shades = (_hex(channel + (255 - channel) * white / 50 for channel in _channels(colour)) for white in range(51))
+    return next(shade for shade in shades if _luminance(shade) >= needed)
+
+
 def _darken(colour: str, times: int) -> str:
-    channels = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return "#" + "".join(f"{round(channel * (1 - _DARKENING) ** times):02X}" for channel in channels)
+    return _hex(channel * (1 - _DARKENING) ** times for channel in _channels(colour))
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of an sRGB colour, from 0 to 1, as WCAG defines it."""
+    parts = [channel / 255 for channel in _channels(colour)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
+
+
+def _hex(channels: Iterable[float]) -> str:
+    return "#" + "".join(f"{round(channel):02X}" for channel in channels)

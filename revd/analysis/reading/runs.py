@@ -21,6 +21,10 @@ from revd.storage.run_files import CONFIG, EPISODES, PROGRESS, RUN, STATUS
 
 #: Shares of the bonus in the absolute reward and in the wall time.
 BONUS_COLUMNS = ("exploration/bonus_share", "exploration/time_fraction")
+#: Steps at the end of a rollout, in `progress.csv`.
+ROLLOUT_STEPS = "time/total_timesteps"
+#: What is shown over the training: the weight of the bonus, and its share.
+ROLLOUT_COLUMNS = ("exploration/weight", "exploration/bonus_share")
 #: Files beside `config.json` that a report reads.
 _OTHER_FILES = (STATUS, RUN, EPISODES, PROGRESS)
 
@@ -50,6 +54,8 @@ class RecordedRun:
     """How the last session of a finished run spent its time, by part."""
     bonus: Mapping[str, float] = field(default_factory=dict)
     """Means of `BONUS_COLUMNS` over the logged rollouts; NaN if a column was not logged."""
+    rollouts: Mapping[str, Array] = field(default_factory=dict)
+    """`ROLLOUT_STEPS` and the logged ones of `ROLLOUT_COLUMNS`, each (rollouts,); empty in an archive."""
     damage: str | None = None
     """What is wrong with its files, so that its numbers cannot be trusted; None if no damage was found."""
     variant: str = ""
@@ -93,6 +99,7 @@ def load_run(directory: Path) -> RecordedRun:
         config = json.loads(read_plain_text(directory / CONFIG))
         status, origin = _read_json(directory / STATUS), _read_json(directory / RUN)
         file, damage = _read_episodes(directory / EPISODES, config=config, status=status, origin=origin)
+        progress = load_progress(directory / PROGRESS)
         state, task, steps = str(status.get("state", "unknown")), config["task"], config["steps"]
         return RecordedRun(
             directory=directory,
@@ -108,7 +115,8 @@ def load_run(directory: Path) -> RecordedRun:
             settings={name: value for name, value in config.items() if name != "resolved"},
             origin=origin,
             seconds=_read_seconds(status),
-            bonus=_bonus_means(directory / PROGRESS),
+            bonus=_bonus_means(progress),
+            rollouts={name: progress[name] for name in (ROLLOUT_STEPS, *ROLLOUT_COLUMNS) if name in progress},
             damage=_find_irregular_file(directory) or damage,
         )
     except (OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -129,8 +137,7 @@ def load_progress(path: Path) -> dict[str, Array]:
     }
 
 
-def _bonus_means(path: Path) -> dict[str, float]:
-    progress = load_progress(path)
+def _bonus_means(progress: Mapping[str, Array]) -> dict[str, float]:
     logged = {name: progress.get(name, np.empty(0)) for name in BONUS_COLUMNS}
     finite = {name: values[np.isfinite(values)] for name, values in logged.items()}
     return {name: float(values.mean()) if len(values) else float("nan") for name, values in finite.items()}

@@ -52,8 +52,17 @@ def task_results(
 ) -> list[TaskResult]:
     """The results of all methods; the runs must be of one task and setting."""
     groups = {label: runs_with_score(group) for label, group in group_by(runs, lambda run: run.label).items()}
-    bases = _bases(runs)
+    bases = base_methods(runs)
     return [_result(label, groups, bases.get(label), threshold, window) for label in groups]
+
+
+def base_methods(runs: Sequence[RecordedRun]) -> dict[str, str]:
+    """By method with a bonus, the one without that it is compared with, as in the figures."""
+    plan = FigurePlan(name="", title="", runs=tuple(runs), pairs=())
+    plain = {run.label for run in runs if "+" not in run.method}
+    return {
+        better: worse for better, worse in plan.compared_pairs(plan.methods) if worse in plain and better not in plain
+    }
 
 
 def _result(
@@ -83,12 +92,3 @@ def _reaching(runs: Sequence[RecordedRun], threshold: float, window: int) -> Rea
     reached = [steps for steps in found if steps is not None]
     never = [np.inf] * (len(found) - len(reached))
     return Reaching(count=len(reached), median=float(np.median([*reached, *never])))
-
-
-def _bases(runs: Sequence[RecordedRun]) -> dict[str, str]:
-    """The method without a bonus that each method with one is compared with, as in the figures."""
-    plan = FigurePlan(name="", title="", runs=tuple(runs), pairs=())
-    plain = {run.label for run in runs if "+" not in run.method}
-    return {
-        better: worse for better, worse in plan.compared_pairs(plan.methods) if worse in plain and better not in plain
-    }

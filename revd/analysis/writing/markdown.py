@@ -1,37 +1,24 @@
-"""Tables, numbers and links in Markdown."""
+"""Tables and links in Markdown."""
 
-import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
-MISSING = "—"
+from revd.analysis.writing.tables import Table
 
 _ESCAPES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\|`[]"})
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: int = 0) -> list[str]:
-    """Lines of a table whose last `numbers` columns are aligned to the right."""
-    text = len(columns) - numbers
+def table(content: Table) -> list[str]:
+    """Lines of a table; its numbers are aligned to the right."""
+    text = len(content.columns) - content.numbers
     return [
-        _line(columns),
-        _line(["---"] * text + ["---:"] * numbers),
-        *(_line([str(cell) for cell in row]) for row in rows),
+        _line(content.columns),
+        _line(["---"] * text + ["---:"] * content.numbers),
+        *map(_line, content.rows),
         "",
     ]
-
-
-def numbers(*values: float) -> list[str]:
-    """Format related returns with equal decimals; the larger they are, the fewer decimals."""
-    largest = max(map(abs, values))
-    decimals = 0 if largest >= 1000 else 1 if largest >= 10 else 2
-    return [f"{value:,.{decimals}f}" for value in values]
-
-
-def percent(value: float) -> str:
-    """Format a fraction in per cent; a dash if it is not finite."""
-    return f"{value:.1%}" if math.isfinite(value) else MISSING
 
 
 def link(path: Path, page: Path) -> str:

@@ -10,8 +10,10 @@ from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.grouping import group_by
 from revd.analysis.statistics.task_results import TaskResult, task_results
 from revd.analysis.statistics.thresholds import THRESHOLDS
-from revd.analysis.writing.markdown import MISSING, table
+from revd.analysis.writing.formats import MISSING
+from revd.analysis.writing.markdown import table
 from revd.analysis.writing.result_cells import final_cells, reaching_cells
+from revd.analysis.writing.tables import Table
 
 #: What the cells of the first table are.
 EXPLANATION = (
@@ -80,7 +82,7 @@ def _table(
         found = [(column, column.results.get(method)) for column in columns]
         cells = [MISSING if result is None else cell(column, result) for column, result in found]
         rows.append((method, _seeds([result.seeds for _, result in found if result is not None]), *cells))
-    return table(("method", "seeds", *titles), rows, numbers=1 + len(columns))
+    return table(Table.of(("method", "seeds", *titles), rows, numbers=1 + len(columns)))
 
 
 def _seeds(counts: Sequence[int]) -> str:

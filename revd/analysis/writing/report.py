@@ -4,26 +4,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
-
 from revd.analysis.drawing.captions import comparison_caption, curve_caption, plural, search_caption, search_title
 from revd.analysis.reading.commands import repeat_command
-from revd.analysis.reading.runs import BONUS_COLUMNS, RecordedRun
+from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.reading.searches import Search
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.figure_data import ReportData
-from revd.analysis.statistics.grouping import group_by, other_settings
-from revd.analysis.statistics.scores import final_score, runs_with_score
+from revd.analysis.statistics.grouping import other_settings
 from revd.analysis.writing.figure_files import FigureFiles, ImageFiles, ReportFiles, SearchFiles
 from revd.analysis.writing.hand_written import hand_written
-from revd.analysis.writing.markdown import MISSING, escape, link, numbers, percent, table
-from revd.analysis.writing.return_tables import return_tables, setting
+from revd.analysis.writing.markdown import escape, link, table
+from revd.analysis.writing.method_tables import final_table
+from revd.analysis.writing.return_tables import TaskTable, returns_explained, task_tables, verdicts
+from revd.analysis.writing.tables import (
+    BONUS_EXPLAINED,
+    DAMAGE_EXPLAINED,
+    SOFTWARE_EXPLAINED,
+    bonus_table,
+    by_method,
+    damage_table,
+    incomplete_table,
+    overview,
+    run_table,
+    software_table,
+    trial_count,
+    trial_table,
+)
 from revd.storage.run_files import RUN
 
 #: The reason if there is no figure.
 NOTHING_TO_DRAW = "all runs failed, are damaged, or have no finished episode"
-#: Most trials of a search in a table.
-MAX_TRIALS = 20
 
 
 def report(
@@ -37,8 +47,8 @@ def report(
 ) -> str:
     """The text of the page, with the `parts` that people wrote; links are relative to `page`."""
     sections = [
-        [*hand_written("introduction", parts, default="# Report"), _overview(data), ""],
-        *([_what_was_run(data.runs), return_tables(data.runs, window=window)] if data.runs else []),
+        [*hand_written("introduction", parts, default="# Report"), overview(data), ""],
+        *([_what_was_run(data.runs), _returns(data.runs, window)] if data.runs else []),
         _searches(files.searches, page, window),
         _figures(files, page, window),
         hand_written("findings", parts),
@@ -51,27 +61,25 @@ def report(
     return "\n".join(line for section in sections for line in section).rstrip() + "\n"
 
 
-def _overview(data: ReportData) -> str:
-    runs = data.all_runs
-    finished = sum(run.finished for run in runs)
-    tasks, methods = len({setting(run) for run in runs}), len({run.label for run in runs})
-    content = f"{plural(tasks, 'task')}, {plural(methods, 'method')}"
-    if data.searches:
-        content += f", {len(data.searches)} searches" if len(data.searches) > 1 else ", 1 search"
-    damaged = sum(run.damage is not None for run in runs)
-    damaged_note = f", {damaged} damaged" if damaged else ""
-    return f"{plural(len(runs), 'run')}, {finished} of them finished{damaged_note}: {content}."
-
-
 def _what_was_run(runs: Sequence[RecordedRun]) -> list[str]:
-    rows = []
-    for (task, method), group in _by_method(runs).items():
-        seeds = ", ".join(str(run.seed) for run in group)
-        steps = " and ".join(f"{steps:,}" for steps in sorted({run.total_steps for run in group}))
-        rows.append((task, method, seeds, steps, f"{sum(run.finished for run in group)} of {len(group)}"))
-    lines = ["## What was run", "", *table(("task", "method", "seeds", "steps", "finished"), rows, numbers=2)]
+    lines = ["## What was run", "", *table(run_table(runs))]
     others = [f"- {escape(label)}: also {escape(text)}" for label, text in other_settings(runs).items()]
     return lines + others + [""] * bool(others)
+
+
+def _returns(runs: Sequence[RecordedRun], window: int) -> list[str]:
+    """What the columns mean, all tasks in one table, and one for each task and setting."""
+    lines = ["## Final returns", "", returns_explained(window), ""]
+    found = task_tables(runs, window=window)
+    if len(found) > 1:
+        lines += ["### All tasks", "", *final_table([each.column for each in found])]
+    for each in found:
+        lines += [f"### {escape(each.task)}", "", *table(each.table), *_verdict(each)]
+    return lines
+
+
+def _verdict(found: TaskTable) -> list[str]:
+    return [line for sentence in verdicts(found.results) for line in (escape(sentence), "")]
 
 
 def _searches(searches: Sequence[SearchFiles], page: Path, window: int) -> list[str]:
@@ -89,22 +97,8 @@ def _searches(searches: Sequence[SearchFiles], page: Path, window: int) -> list[
 
 
 def _trials(search: Search) -> list[str]:
-    """The best trials, with the final return of their runs as in the tables of other runs."""
-    names = [parameter.name for parameter in search.parameters]
-    rows = []
-    for trial in search.finished[:MAX_TRIALS]:
-        finals = [final_score(run) for run in runs_with_score(search.runs_of(trial))]
-        final = numbers(float(np.mean(finals)))[0] if len(finals) == search.seeds else MISSING
-        rank = 1 + sum((other.score or 0.0) > (trial.score or 0.0) for other in search.finished)
-        values = [trial.values[name] for name in names]
-        rows.append((rank, trial.number, *values, *numbers(trial.score or 0.0), final))
-    if not rows:
-        return ["No trial has finished.", ""]
-    finished = len(search.finished)
-    count = f"{finished} of {plural(len(search.trials), 'trial')} finished"
-    count += f"; the best {MAX_TRIALS}:" if finished > MAX_TRIALS else ":"
-    columns = ("rank", "trial", *names, f"score ({search.metric})", "final return, mean over seeds")
-    return [count, "", *table(columns, rows, numbers=len(columns))]
+    found = trial_table(search)
+    return [trial_count(search), "", *(table(found) if found.rows else [])]
 
 
 def _figures(files: ReportFiles, page: Path, window: int) -> list[str]:
@@ -138,75 +132,24 @@ def _image(title: str, files: ImageFiles, caption: str, page: Path, *, more: str
 
 
 def _bonus(runs: Sequence[RecordedRun]) -> list[str]:
-    rows = []
-    for (task, method), group in _by_method(runs).items():
-        means = [[run.bonus.get(name, np.nan) for run in group] for name in BONUS_COLUMNS]
-        values = [[value for value in found if np.isfinite(value)] for found in means]
-        if any(values):
-            rows.append((task, method, *(percent(float(np.mean(found)) if found else np.nan) for found in values)))
-    if not rows:
-        return []
-    explained = (
-        "Share of the bonus in the absolute reward, and of its computation in the wall time: means over rollouts."
-    )
-    columns = ("task", "method", "share of the reward", "share of the time")
-    return ["## The bonus", "", explained, "", *table(columns, rows, numbers=2)]
+    found = bonus_table(runs)
+    return ["## The bonus", "", BONUS_EXPLAINED, "", *table(found)] if found.rows else []
 
 
 def _damaged(runs: Sequence[RecordedRun]) -> list[str]:
-    """A table of damaged runs; nothing if there are none."""
-    rows = [
-        (setting(run), run.label, run.seed, run.state, run.damage, run.directory)
-        for run in runs
-        if run.damage is not None
-    ]
-    if not rows:
-        return []
-    explained = "Their numbers would be wrong, so they are in no table and no figure above."
-    columns = ("task", "method", "seed", "state", "what is wrong", "directory")
-    return ["## Damaged runs", "", explained, "", *table(columns, rows)]
+    found = damage_table(runs)
+    return ["## Damaged runs", "", DAMAGE_EXPLAINED, "", *table(found)] if found.rows else []
 
 
 def _incomplete(data: ReportData, unreadable: Sequence[str]) -> list[str]:
-    """Failed and unfinished runs, without those of pruned trials, which are meant to be unfinished."""
-    pruned = {run.directory for found in data.searches for run in found.search.pruned_runs}
-    rows = [
-        (
-            setting(run),
-            run.label,
-            run.seed,
-            run.state,
-            f"{run.reached:,} of {run.total_steps:,}",
-            run.error or "",
-            run.directory,
-        )
-        for run in data.all_runs
-        if not run.finished and run.directory not in pruned
-    ]
-    lines = ["## Failed and unfinished runs", ""]
-    lines += table(("task", "method", "seed", "state", "steps", "error", "directory"), rows) if rows else ["None.", ""]
+    found = incomplete_table(data)
     reasons = [*unreadable, *data.notes]
+    lines = ["## Failed and unfinished runs", "", *(table(found) if found.rows else ["None.", ""])]
     return lines + [f"- {escape(reason)}" for reason in reasons] + [""] * bool(reasons)
 
 
 def _software(runs: Sequence[RecordedRun]) -> list[str]:
-    rows = [(len(group), _hours(group), *origin) for origin, group in group_by(runs, _origin).items()]
-    explained = "Hours of finished runs, each its wall-clock time alone; of a resumed run, its last session."
-    columns = ("runs", "hours", "commit", "Python", "packages", "platform")
-    return ["## Machine, hours and software", "", explained, "", *table(columns, rows)]
-
-
-def _hours(runs: Sequence[RecordedRun]) -> str:
-    seconds = sum(sum(run.seconds.values()) for run in runs)
-    return f"{seconds / 3600:.2f}" if seconds else MISSING
-
-
-def _origin(run: RecordedRun) -> tuple[str, str, str, str]:
-    git, versions = _mapping(run.origin.get("git")), _mapping(run.origin.get("versions"))
-    commit = str(git.get("commit") or MISSING)
-    packages = ", ".join(f"{name} {version}" for name, version in versions.items()) or MISSING
-    machine = ", ".join(str(run.origin[name]) for name in ("platform", "processor") if run.origin.get(name))
-    return commit, str(run.origin.get("python") or MISSING), packages, machine or MISSING
+    return ["## Machine, hours and software", "", SOFTWARE_EXPLAINED, "", *table(software_table(runs))]
 
 
 def _commands(data: ReportData) -> list[str]:
@@ -219,7 +162,7 @@ def _commands(data: ReportData) -> list[str]:
     ]
     lines.append("```sh")
     left_out = 0
-    for group in [*_by_method(data.runs).values(), *filter(None, best)]:
+    for group in [*by_method(data.runs).values(), *filter(None, best)]:
         repeat = repeat_command(group[0].origin.get("repeat"))
         others = ", ".join(str(run.seed) for run in group[1:])
         if repeat is None:
@@ -230,11 +173,3 @@ def _commands(data: ReportData) -> list[str]:
     if left_out:
         lines += [f"{plural(left_out, 'command')} left out: `{RUN}` has no `revd train` command.", ""]
     return lines
-
-
-def _by_method(runs: Sequence[RecordedRun]) -> dict[tuple[str, str], list[RecordedRun]]:
-    return group_by(runs, lambda run: (setting(run), run.label))
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}

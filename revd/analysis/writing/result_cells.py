@@ -4,7 +4,7 @@ import math
 
 from revd.analysis.statistics.aggregate import Estimate
 from revd.analysis.statistics.task_results import TaskResult
-from revd.analysis.writing.markdown import MISSING, numbers
+from revd.analysis.writing.formats import MISSING, numbers
 
 
 def final_cells(result: TaskResult) -> list[str]:
