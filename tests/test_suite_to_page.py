@@ -32,14 +32,14 @@ def pretend(runs):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A repository with an archive of two seeds of a part of `exploration`, made on two machines, and its page."""
+    """A repository with an archive of three seeds of a part of `exploration`, made on three machines, and its page."""
     tmp_path = tmp_path_factory.mktemp("exploration")
     root = tmp_path / "root"
     folder = root / "results" / "exploration"
     archive = folder / "runs.csv.gz"
     (root / "docs").mkdir(parents=True)
     (root / "README.md").write_text("<!-- results: exploration final: PPO+RE3 -->\n<!-- end of results -->\n")
-    for seed in (1, 2):
+    for seed in (1, 2, 3):
         machine = tmp_path / f"machine-{seed}"
         pretend(suite_runs("exploration", tasks=TASKS, methods=METHODS, seeds=[seed], output=machine))
         write_archive(find_runs([archive, machine] if seed > 1 else [machine]).runs, archive)
@@ -67,11 +67,11 @@ def test_a_suite_becomes_a_page_and_a_part_of_the_front_page(root):
         "Machine, hours and software",
         "Commands to repeat it",
     ]
-    assert "40 runs, 40 of them finished: 4 tasks, 5 methods." in page
+    assert "60 runs, 60 of them finished: 4 tasks, 5 methods." in page
     front = (root / "results" / "README.md").read_text()
-    assert "[Which bonus where?](exploration/README.md) 40 runs" in front
+    assert "[Which bonus where?](exploration/README.md) 60 runs" in front
     table = page[page.index("### All tasks") : page.index("###", page.index("### All tasks") + 3)]
-    rows = re.findall(r"^\| (PPO.*?) \| 2 \| (.*) \|$", table, re.MULTILINE)
+    rows = re.findall(r"^\| (PPO.*?) \| 3 \| (.*) \|$", table, re.MULTILINE)
     assert [method for method, _ in rows] == [
         "PPO", "PPO+REVD (weight=0.1)", "PPO+REVD (weight=auto)", "PPO+RE3 (weight=0.05)", "PPO+RE3 (weight=auto)"
     ]  # fmt: skip
