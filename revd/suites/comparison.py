@@ -8,7 +8,7 @@ from typing import Any
 
 from revd.runs.config import AUTO, NO_REWARD, RUNS, TrainConfig, file_name
 from revd.runs.cpu_threads import available_cores
-from revd.suites.grids import Method
+from revd.suites.suite import Method
 
 #: Between a reward and its fixed weight: `revd@0.1`.
 AT = "@"

@@ -6,7 +6,7 @@ from pathlib import Path
 from revd.runs.config import NO_REWARD, RUNS
 from revd.runs.parameters import Parameters
 from revd.suites.comparison import ComparisonConfig
-from revd.suites.grids import Method
+from revd.suites.suite import Method
 
 TASK = "MountainCar-v0"
 THRESHOLD = -150.0

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from revd import cli
-from revd.analysis.statistics.verdicts import CLEAR_CHANCE, CLEAR_SEEDS, JUDGED_SEEDS
+from revd.analysis.statistics.scores import JUDGED_SEEDS
+from revd.analysis.statistics.verdicts import CLEAR_CHANCE, CLEAR_SEEDS
 from revd.runs.directory import RunDirectory
 from tests.analysis.support import fake_save
 from tests.support.fake_training import fake_train_all

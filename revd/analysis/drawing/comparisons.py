@@ -17,7 +17,7 @@ from revd.analysis.statistics.aggregate import Aggregate, Estimate, Profile, why
 from revd.analysis.statistics.figure_data import FigureData
 
 # Characters in a line of a row's label: labels of variants are long.
-_LABEL_WIDTH = 15
+_LABEL_WIDTH = 16
 # Most readable rows of the panels of intervals; the CSV file has all.
 _MAX_ROWS = 16
 _OTHERS = Style(colour="0.6", dashes="solid")

@@ -12,6 +12,8 @@ from revd.episodes import final_return
 
 #: Fewest runs for which a bootstrap interval means anything.
 MIN_SEEDS = 2
+#: With fewer seeds of a method, it is called neither better nor worse than another.
+JUDGED_SEEDS = 3
 
 #: The worst and the best final return, by task and probability of hidden rewards.
 ScoreLimits = Mapping[tuple[str, float | None], tuple[float, float]]

@@ -10,7 +10,7 @@ from revd.analysis.statistics.aggregate import Estimate, bootstrap_mean, probabi
 from revd.analysis.statistics.curves import WINDOW, steps_to_reach
 from revd.analysis.statistics.figure_plans import FigurePlan
 from revd.analysis.statistics.grouping import group_by
-from revd.analysis.statistics.scores import MIN_SEEDS, final_score, runs_with_score
+from revd.analysis.statistics.scores import JUDGED_SEEDS, MIN_SEEDS, final_score, runs_with_score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +39,16 @@ class TaskResult:
     @property
     def is_ahead(self) -> bool:
         """Whether it is better than its base: the whole interval of the probability is above one half."""
-        return self.improvement is not None and self.improvement.low > 0.5
+        return self._judged and self.improvement is not None and self.improvement.low > 0.5
 
     @property
     def is_behind(self) -> bool:
         """Whether it is worse than its base: the whole interval is below one half."""
-        return self.improvement is not None and self.improvement.high < 0.5
+        return self._judged and self.improvement is not None and self.improvement.high < 0.5
+
+    @property
+    def _judged(self) -> bool:
+        return self.seeds >= JUDGED_SEEDS
 
 
 def task_results(

@@ -14,14 +14,12 @@ from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import Estimate, probability_of_improvement
 from revd.analysis.statistics.curves import WINDOW, steps_to_reach
 from revd.analysis.statistics.grouping import group_by
-from revd.analysis.statistics.scores import MIN_SEEDS, final_score, runs_with_score
+from revd.analysis.statistics.scores import JUDGED_SEEDS, MIN_SEEDS, final_score, runs_with_score
 from revd.analysis.statistics.task_results import base_methods
 
 Judgement = Literal[
     "clearly better", "probably better", "not told apart", "probably worse", "clearly worse", "too few seeds"
 ]
-#: With fewer seeds of either method there is no judgement.
-JUDGED_SEEDS = 3
 #: With fewer seeds of either method nothing is called clear: bootstrap intervals of so few runs are too narrow.
 CLEAR_SEEDS = 5
 #: From this probability of improvement on, a method may be called clearly better.

@@ -8,6 +8,7 @@ from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import CONFIDENCE
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.grouping import group_by
+from revd.analysis.statistics.scores import JUDGED_SEEDS
 from revd.analysis.statistics.task_results import TaskResult, task_results
 from revd.analysis.statistics.thresholds import THRESHOLDS
 from revd.analysis.writing.formats import MISSING
@@ -18,7 +19,8 @@ from revd.analysis.writing.tables import Table
 #: What the cells of the first table are.
 EXPLANATION = (
     f"Final return: its mean over seeds, with a {CONFIDENCE:.0%} bootstrap interval. In bold: ahead of the algorithm "
-    "without a bonus, that is, the interval of the probability of improvement lies above 0.5."
+    "without a bonus, that is, the interval of the probability of improvement lies above 0.5, with "
+    f"{JUDGED_SEEDS} seeds or more."
 )
 
 

@@ -7,7 +7,7 @@ from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.grouping import group_by
-from revd.analysis.statistics.scores import MIN_SEEDS
+from revd.analysis.statistics.scores import JUDGED_SEEDS, MIN_SEEDS
 from revd.analysis.statistics.task_results import TaskResult
 from revd.analysis.writing.formats import setting
 from revd.analysis.writing.method_tables import TaskColumn, task_columns
@@ -46,8 +46,8 @@ def returns_explained(window: int = WINDOW) -> str:
         f"interval ({RESAMPLES:,} resamples; at least {MIN_SEEDS} seeds). Steps: until the mean of the last {window} "
         "episodes reached the threshold; the median counts a run that never did as longer than all others. P: the "
         "probability that a run has a higher final return than one of the method without a bonus, with its interval. "
-        "Ahead, in bold, or behind: the whole interval of P lies above, or below, 0.5. Intervals of few seeds are too "
-        "narrow, and of many methods some are ahead by chance."
+        f"Ahead, in bold, or behind: the whole interval of P lies above, or below, 0.5, with {JUDGED_SEEDS} seeds or "
+        "more. Intervals of few seeds are too narrow, and of many methods some are ahead by chance."
     )
 
 

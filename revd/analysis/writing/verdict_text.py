@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from revd.analysis.statistics.aggregate import CONFIDENCE
-from revd.analysis.statistics.verdicts import CLEAR_SEEDS, JUDGED_SEEDS, Judgement, Verdict
+from revd.analysis.statistics.scores import JUDGED_SEEDS
+from revd.analysis.statistics.verdicts import CLEAR_SEEDS, Judgement, Verdict
 
 #: What a method does, by judgement, for the steps to a threshold and for the final return.
 _STEPS: Mapping[Judgement, str] = {

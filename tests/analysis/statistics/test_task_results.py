@@ -54,3 +54,13 @@ def test_methods_are_compared_with_their_own_algorithm_without_a_bonus(tmp_path)
     assert found["PPO+REVD (weight=1)"].improvement.value == pytest.approx(2.5 / 4)
     assert found["PPO+REVD (weight=auto)"].improvement.value == 1
     assert found["A2C+REVD"].improvement.value == 0
+
+
+@pytest.mark.parametrize(("seeds", "ahead"), [(2, False), (3, True)])
+def test_with_two_seeds_no_method_is_ahead_or_behind(tmp_path, seeds, ahead):
+    finals = {"PPO": 1.0, "PPO+REVD": 9.0, "PPO+RND": -9.0}
+    runs = [run for method, final in finals.items() for run in runs_of(tmp_path, [final] * seeds, method=method)]
+    _, better, worse = task_results(make_runs(tmp_path, *runs))
+    assert (better.improvement.low, worse.improvement.high) == (1, 0)
+    assert (better.is_ahead, better.is_behind) == (ahead, False)
+    assert (worse.is_ahead, worse.is_behind) == (False, ahead)

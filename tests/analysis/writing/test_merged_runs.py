@@ -128,3 +128,15 @@ def test_names_that_are_taken_get_a_number(tmp_path):
 def test_links_to_directories_are_followed(archive, tmp_path):
     os.symlink(tmp_path / "moved", tmp_path / "link")
     assert len(merged(archive, tmp_path / "link", tmp_path / "moved").named) == 4
+
+
+@pytest.mark.parametrize("damaged", ["archived", "fresh"])
+def test_a_damaged_run_gives_way_to_a_whole_one(damaged, tmp_path):
+    for name in ("archived", "fresh"):
+        run = write_run(tmp_path / name / "run", returns=[1] * 100)
+        if name == damaged:
+            (run / "episodes.csv").write_text("steps,return\n10,1\noops\n")
+    path = write_archive(load_runs(tmp_path / "archived"), tmp_path / "runs.csv.gz")
+    found = merged(path, tmp_path / "fresh")
+    assert [run.damage for run in found.named.values()] == [None]
+    assert [run.damage is None for run in found.left_out] == [False]
