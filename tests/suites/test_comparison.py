@@ -93,7 +93,11 @@ def test_wrong_numbers(settings, message, tmp_path):
         (["revd", "redv"], {}, "unknown reward 'redv'; did you mean 'revd'"),
         (["revd"], {"task": "CartPol-v1"}, "unknown task 'CartPol-v1'; did you mean"),
         (["revd"], {"settings": {"algo_params": {"n_step": 5}}}, "unknown parameter of ppo 'n_step'; did you mean"),
-        (["revd"], {"settings": {"algo_params": {"n_steps": 2, "batch_size": 20}}}, "k is 3, but"),
+        (
+            ["revd"],
+            {"settings": {"algo_params": {"n_steps": 2, "batch_size": 20}}},
+            "k = 3 neighbours cannot be found in rollouts of n_steps = 2",
+        ),
     ],
 )
 def test_a_method_that_cannot_be_trained_is_found_before_any_is(rewards, settings, message, tmp_path):
