@@ -162,7 +162,8 @@ def _bars(estimates: Sequence[Estimate | None]) -> list[Bar | None]:
     ends = [end for found in known for end in (found.low, found.value, found.high) if np.isfinite(end)]
     if not ends:
         return [None for _ in estimates]
-    margin = _MARGIN * ((max(ends) - min(ends)) or 1.0)
+    # Relative to the value if there is only one: next to a huge one, a difference of 1 would be lost.
+    margin = _MARGIN * (max(ends) - min(ends) or abs(max(ends)) or 1.0)
     first, last = min(ends) - margin, max(ends) + margin
     return [None if found is None else _bar(found, first, last) for found in estimates]
 
