@@ -18,6 +18,8 @@ from revd.analysis.writing.formats import MISSING, numbers, setting
 from revd.analysis.writing.return_tables import TaskTable, task_tables
 from revd.analysis.writing.tables import by_method
 
+#: The columns before the bars in a table of results: method, seeds, final return and its interval.
+COLUMNS_BEFORE_BARS = 4
 # Fraction of a bar's width to both sides of the outermost intervals.
 _MARGIN = 0.06
 
@@ -42,7 +44,7 @@ class ResultRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """The results of all methods on one task and setting; `columns` has the one of the bars too."""
+    """The results of all methods on one task and setting."""
 
     task: str
     columns: tuple[str, ...]
@@ -127,7 +129,6 @@ def run_rows(runs: Sequence[RecordedRun]) -> list[RunRow]:
 
 
 def _results(found: TaskTable) -> Results:
-    """The bars stand after the method, the seeds, the final return and its interval."""
     bars = _bars([result.final for result in found.results])
     rows = [
         ResultRow(method=result.method, cells=cells, bar=bar)
