@@ -70,6 +70,8 @@ RESERVED: dict[str, set[str]] = {
     "pandas": {"analysis"},
     "rliable": {"analysis"},
     "PIL": {"analysis"},
+    "jinja2": {"analysis"},
+    "markupsafe": {"analysis"},
     "imageio_ffmpeg": {"analysis"},
     "ale_py": {"envs"},
     "pybullet": {"envs"},

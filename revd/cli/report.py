@@ -71,11 +71,11 @@ def _write_markdown(data: "ReportData", page: Path, unreadable: Sequence[str]) -
 
 
 def _write_html(data: "ReportData", page: Path, unreadable: Sequence[str]) -> str:
-    """Write the page, and say how large it is and how many films it only links."""
+    """Write the page, and say how large it is and how many files it only links."""
     from revd.analysis.drawing.captions import plural
     from revd.analysis.webpage.page import write_web_page
 
     media = write_web_page(data, page, unreadable=unreadable)
     linked = sum(medium.source is None for medium in media)
-    links = f", {plural(linked, 'large film')} linked" if linked else ""
+    links = f", {plural(linked, 'large file')} linked" if linked else ""
     return f"{page.stat().st_size / 2**20:.1f} MiB{links}"

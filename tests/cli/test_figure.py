@@ -136,7 +136,7 @@ def test_an_html_report_says_what_it_only_links(capsys, monkeypatch):
     shutil.copy("runs/a/status.json", "runs/odd/config.json")
     cli.main(["report", "runs", "--html"])
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "report.html: 1 run, 0.0 MiB, 1 large film linked"
+    assert said[0] == "report.html: 1 run, 0.0 MiB, 1 large file linked"
     assert said[1].startswith("left out: 'runs/odd' is not a run directory")
 
 

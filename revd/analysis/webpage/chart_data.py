@@ -66,11 +66,8 @@ def shown_methods(data: ReportData) -> list[str]:
 
 def chart_data(data: ReportData) -> Json:
     """All charts by group; methods and tasks are named once, and numbers elsewhere."""
-    shown, styles = shown_methods(data), page_styles(methods_of(data))
-    methods = [
-        {"name": method, "dashes": dash_lengths(styles[method].dashes), "shown": method in shown}
-        for method in methods_of(data)
-    ]
+    styles = page_styles(methods_of(data))
+    methods = [{"name": method, "dashes": dash_lengths(styles[method].dashes)} for method in methods_of(data)]
     groups = {"returns": _group("episode return", _return_charts(data))}
     groups |= {chart.group: _rollout_group(chart, data) for chart in ROLLOUT_CHARTS}
     groups |= _profile_groups(data)
@@ -136,7 +133,7 @@ def _chart(data: ReportData, task: str, curves: Mapping[str, Curve]) -> Json:
 
 def _curve(data: ReportData, method: str, curve: Curve) -> Json:
     band = {"low": _numbers(curve.low), "high": _numbers(curve.high)} if curve.seeds > 1 else {}
-    return _series(data, method, curve.steps, curve.mean) | band | {"seeds": curve.seeds}
+    return _series(data, method, curve.steps, curve.mean) | band
 
 
 def _profile(data: ReportData, method: str, profile: Profile) -> Json:

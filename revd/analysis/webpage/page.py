@@ -34,7 +34,7 @@ from revd.analysis.webpage.chart_data import (
 from revd.analysis.webpage.media import MAX_ALL_BYTES, MAX_BYTES, Medium, find_media
 from revd.analysis.webpage.pictures import Picture, draw_picture
 from revd.analysis.webpage.search_sections import search_sections
-from revd.analysis.webpage.sections import comparisons, page_title, results, run_rows, time_rows
+from revd.analysis.webpage.sections import COLUMNS_BEFORE_BARS, comparisons, page_title, results, run_rows, time_rows
 from revd.analysis.writing.report import NOTHING_TO_DRAW
 from revd.analysis.writing.return_tables import returns_explained
 from revd.analysis.writing.tables import (
@@ -116,6 +116,7 @@ def _table_context(data: ReportData, unreadable: Sequence[str]) -> dict[str, Any
     """What the template needs for the tables and bars."""
     return {
         "results": results(data),
+        "columns_before_bars": COLUMNS_BEFORE_BARS,
         "returns_explained": returns_explained(),
         "comparisons": comparisons(data),
         "bonus": bonus_table(data.runs),

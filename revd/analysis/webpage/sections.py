@@ -18,6 +18,8 @@ from revd.analysis.writing.formats import MISSING, numbers, setting
 from revd.analysis.writing.return_tables import TaskTable, task_tables
 from revd.analysis.writing.tables import by_method
 
+#: The columns before the bars in a table of results: method, seeds, final return and its interval.
+COLUMNS_BEFORE_BARS = 4
 # Fraction of a bar's width to both sides of the outermost intervals.
 _MARGIN = 0.06
 
@@ -42,7 +44,7 @@ class ResultRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """The results of all methods on one task and setting; `columns` has the one of the bars too."""
+    """The results of all methods on one task and setting."""
 
     task: str
     columns: tuple[str, ...]
@@ -127,7 +129,6 @@ def run_rows(runs: Sequence[RecordedRun]) -> list[RunRow]:
 
 
 def _results(found: TaskTable) -> Results:
-    """The bars stand after the method, the seeds, the final return and its interval."""
     bars = _bars([result.final for result in found.results])
     rows = [
         ResultRow(method=result.method, cells=cells, bar=bar)
@@ -162,7 +163,8 @@ def _bars(estimates: Sequence[Estimate | None]) -> list[Bar | None]:
     ends = [end for found in known for end in (found.low, found.value, found.high) if np.isfinite(end)]
     if not ends:
         return [None for _ in estimates]
-    margin = _MARGIN * ((max(ends) - min(ends)) or 1.0)
+    # Relative to the value if there is only one: next to a huge one, a difference of 1 would be lost.
+    margin = _MARGIN * (max(ends) - min(ends) or abs(max(ends)) or 1.0)
     first, last = min(ends) - margin, max(ends) + margin
     return [None if found is None else _bar(found, first, last) for found in estimates]
 

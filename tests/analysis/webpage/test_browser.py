@@ -9,6 +9,7 @@ from revd.analysis.reading.runs import load_runs
 from revd.analysis.statistics.figure_data import analyse_runs
 from revd.analysis.webpage.page import write_web_page
 from tests.analysis.reading.searches import write_search
+from tests.analysis.support import write_run
 from tests.analysis.webpage.support import write_hostile_run, write_runs
 from tests.support.browser import needs_chromium, opened, running_browser
 
@@ -183,6 +184,15 @@ def test_without_scripts_the_tables_and_a_picture_are_there(browser, report):
         assert not page.locator("#controls").is_visible()
         assert not page.get_by_role("button").count()
         assert "PPO+REVD on CartPole-v1, seed 1: watch.gif" in page.locator("#films").inner_text()
+
+
+@pytest.mark.parametrize("value", [0.0, 5e15, 1e300])
+def test_a_chart_of_one_value_has_an_axis(browser, tmp_path, value):
+    write_run(tmp_path / "run", returns=[value] * 20)
+    with opened(browser, write_page(tmp_path, tmp_path / "report.html")) as page:
+        for scale in ("log steps", "log values"):
+            page.get_by_label(scale).check()
+        assert "NaN" not in page.locator(f"{RETURNS} svg").inner_html()
 
 
 def test_a_search_alone_has_no_charts(browser, tmp_path):

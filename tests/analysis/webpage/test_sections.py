@@ -92,6 +92,13 @@ def test_unfinished_and_damaged_runs_say_so(tmp_path):
     assert (damaged.state, damaged.final, damaged.command) == ("damaged", "—", None)
 
 
+@pytest.mark.parametrize("value", [0.0, 5e15, -1e300])
+def test_one_value_stands_in_the_middle_however_large_it_is(tmp_path, value):
+    make_runs(tmp_path, {"returns": [value] * 20})
+    (found,) = results(analyse_runs(load_runs(tmp_path)))
+    assert found.rows[0].bar.value == pytest.approx(50)
+
+
 @pytest.mark.parametrize(
     ("count", "title"),
     [(1, "PPO on T0"), (2, "PPO on T0 and T1"), (3, "PPO on T0, T1 and T2"), (4, "PPO on 4 tasks")],

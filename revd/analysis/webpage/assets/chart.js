@@ -75,9 +75,8 @@ class Chart {
     const isLogX = this.view.logSteps && this.chart.task !== null;
     const xs = this.series.flatMap((series) => [series.x[0], series.x.at(-1)]);
     const firstX = isLogX ? Math.min(...xs) : 0;
-    const lastX = Math.max(...xs) > firstX ? Math.max(...xs) : firstX + 1;
+    const lastX = Math.max(...xs) > firstX ? Math.max(...xs) : 2 * firstX || 1;
     this.x = makeScale(firstX, lastX, MARGIN.left, this.width - MARGIN.right, isLogX);
-
     this.makeScaleOfValues();
   }
 
@@ -87,12 +86,13 @@ class Chart {
     const means = this.series.flatMap((series) => known(series.mean));
     const isAsked = this.view.logValues && this.chart.task !== null;
     const isLog = isAsked && Math.min(...means) >= 0 && Math.max(...means) > 0;
-    if (isAsked && !isLog) this.remark.textContent = "linear: has no logarithm";
+    if (isAsked && !isLog) this.remark.textContent = "linear: a logarithm needs values above 0";
     const all = this.series.flatMap((series) => [...known(series.mean), ...known(series.low), ...known(series.high)]);
     const ends = isLog ? all.filter((value) => value > 0) : all;
     this.lowest = Math.min(...ends);
     let [low, high] = [this.lowest, Math.max(...ends)];
-    if (low === high) [low, high] = isLog ? [low / 2, high * 2] : [low - 1, high + 1];
+    // Relative to the value: next to a huge one, a difference of 1 would be lost.
+    if (low === high) [low, high] = isLog ? [low / 2, high * 2] : [low - (Math.abs(low) || 1), high + (Math.abs(low) || 1)];
     const room = isLog ? 0 : 0.04 * (high - low);
     this.y = makeScale(low - room, high + room, this.height - MARGIN.bottom, MARGIN.top, isLog);
     this.isDrawn = (value) => value !== null && !(isLog && value <= 0);
