@@ -52,6 +52,7 @@ FLAGS = {
     "report": ["--output"],
     "watch": ["--output", "--seed", "--steps", "--fps", "--stochastic"],
     "rewards": [],
+    "export": ["--output"],
     "pretrain": ["--task", "--reward", "--steps", "--output"],
 }
 VALUES = [
