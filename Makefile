@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench results fuzz faults soak check format clean
+.PHONY: help demo test bench results fuzz faults soak check format dist clean
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
@@ -16,6 +16,7 @@ help:
 	@echo "make results redraw every figure and table of results/ that has an archive, and the pages that quote them"
 	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
 	@echo "make format  fix and format with ruff"
+	@echo "make dist    the package's files for PyPI in dist/, checked"
 	@echo "make clean   remove .venv and caches (never runs/)"
 
 .venv/bin/python:
@@ -35,6 +36,10 @@ help:
 
 .venv/.bench: pyproject.toml constraints.txt | .venv/bin/python
 	$(PIP) -e ".[bench]"
+	@touch $@
+
+.venv/.release: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) build twine
 	@touch $@
 
 demo: .venv/.demo
@@ -73,5 +78,10 @@ format: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+dist: .venv/.release
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -88,6 +88,15 @@ def last_part(episodes: Episodes, steps: int) -> int | None:
     return int(filled[-1]) + 1 if len(filled) else None
 
 
+def returns_of_last_part(episodes: Episodes, steps: int) -> Array:
+    """The returns of the episodes whose mean is the final return; empty if there are none."""
+    part = last_part(episodes, steps)
+    if part is None:
+        return np.empty(0)
+    first, last = np.searchsorted(episodes.steps, _ends_of_parts(steps)[part - 1 : part + 1], side="right")
+    return episodes.returns[first:last]
+
+
 def read_episodes(path: Path) -> EpisodeFile:
     """Read `episodes.csv`; no episodes if it does not exist. A ValueError if it is no table of episodes."""
     if not path.exists():

@@ -23,7 +23,7 @@ from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[1]
 #: `dev` includes all extras for users. Every version is pinned, so if all extras resolve, so does each of them.
-EXTRAS = ("dev,bench",)
+EXTRAS = ("dev,bench,release",)
 #: One version for every Python. `fast-deps` reads metadata inside wheels if the index does not serve it.
 PIP = "pip==26.3"
 DRY_RUN = ("--dry-run", "--use-feature=fast-deps")

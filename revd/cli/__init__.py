@@ -12,6 +12,7 @@ from revd.cli.archive import ArchiveCommand
 from revd.cli.compare import CompareCommand
 from revd.cli.demo import DemoCommand
 from revd.cli.example import ExampleCommand
+from revd.cli.export import ExportCommand
 from revd.cli.figure import FigureCommand
 from revd.cli.parsing import parsing_rules
 from revd.cli.report import ReportCommand
@@ -34,6 +35,7 @@ COMMANDS: dict[str, type[Command]] = {
     "report": ReportCommand,
     "archive": ArchiveCommand,
     "watch": WatchCommand,
+    "export": ExportCommand,
     "example": ExampleCommand,
     "rewards": RewardsCommand,
     "tasks": TasksCommand,

@@ -53,6 +53,7 @@ FLAGS = {
     "report": ["--output"],
     "watch": ["--output", "--seed", "--steps", "--fps", "--stochastic"],
     "rewards": [],
+    "export": ["--output"],
     "pretrain": ["--task", "--reward", "--steps", "--output"],
 }
 VALUES = [
