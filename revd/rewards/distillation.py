@@ -64,7 +64,7 @@ class DistillationReward(TrainedReward):
         return {"predictor_loss": (self.predict(successors) - target).square().mean()}
 
     def predict(self, observations: Observations) -> Tensor:
-        """f^(s) of observations, (n, *obs_shape) -> (n, d)."""
+        """f^(s) of observations, `(n, *obs_shape)` -> (n, d)."""
         predicted: Tensor = self.predictor(observations, normalized_by=self.encoder)
         return predicted
 
