@@ -33,12 +33,15 @@ myst_heading_anchors = 4
 
 # In docstrings, a name in backticks is a link if the reference has it, and code if not.
 default_role = "py:obj"
+# Blocks without a language are equations, tables of numbers and the like.
+highlight_language = "none"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 100
 napoleon_numpy_docstring = False
-napoleon_use_ivar = True
+# Fields of a dataclass are the parameters of its constructor.
+napoleon_custom_sections = [("Attributes", "params_style")]
 html_theme = "furo"
 # Opens docs/index.html from the root of the site.
 html_extra_path = ["site"]
