@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -72,6 +73,7 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Python:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "corridor", raising=False)
+    monkeypatch.delitem(gymnasium.registry, "Corridor-v0", raising=False)
     (tmp_path / "corridor.py").write_text(python_blocks(FIRST)[0])
     names: dict[str, Any] = {}
     return lambda block: exec(compile(shorter(block), "page", "exec"), names)
@@ -102,7 +104,9 @@ def test_the_log_has_the_names_that_the_page_shows(
     page: Path, python: Python, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for block in python_blocks(page):
-        python(block)
+        # The fixture has saved this one as `corridor.py`.
+        if "class Corridor" not in block:
+            python(block)
     printed = names(capsys.readouterr().out)
     shown = set.union(*map(names, logs(page)))
     assert "bonus_share" in shown
@@ -128,7 +132,7 @@ def test_the_corridor_is_as_the_tutorial_says() -> None:
     names: dict[str, Any] = {}
     exec(python_blocks(FIRST)[0].partition("gym.register")[0], names)
     corridor = names["Corridor"]()
-    (first, _), generator = corridor.reset(), np.random.default_rng(0)
+    (first, _), generator = corridor.reset(), np.random.default_rng(1)
     assert first.argmax() == 0
     paid = [corridor.step(action)[1:3] for action in corridor.onward[:-1]]
     assert paid == [(0.0, False)] * 23 + [(1.0, True)]
