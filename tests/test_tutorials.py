@@ -138,4 +138,4 @@ def test_the_corridor_is_as_the_tutorial_says() -> None:
     assert paid == [(0.0, False)] * 23 + [(1.0, True)]
     corridor.reset()
     furthest = [corridor.step(generator.integers(3))[0].argmax() for _ in range(10_000)]
-    assert max(furthest) < 15
+    assert max(furthest) < 20, "random actions do not find the reward"
