@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench results fuzz faults soak check format dist clean
+.PHONY: help demo test bench results docs fuzz faults soak check format dist clean
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
@@ -14,6 +14,7 @@ help:
 	@echo "make soak    two million steps in a cheap environment, to see whether memory grows"
 	@echo "make bench   the speed of the neighbour search and the encoder against alternatives"
 	@echo "make results redraw every figure and table of results/ that has an archive, and the pages that quote them"
+	@echo "make docs    the documentation as a site in build/site; a broken link or a page outside the navigation fails"
 	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
 	@echo "make format  fix and format with ruff"
 	@echo "make dist    the package's files for PyPI in dist/, checked"
@@ -28,7 +29,11 @@ help:
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(PIP) -e ".[dev]"
-	@touch $@ .venv/.demo
+	@touch $@ .venv/.demo .venv/.docs
+
+.venv/.docs: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) -e ".[docs]"
+	@touch $@
 
 # Without an answer from the index there is no stamp, and the next `make check` tries again.
 .venv/.resolved: pyproject.toml constraints.txt tools/check_install.py | .venv/bin/python
@@ -66,6 +71,11 @@ results: .venv/.demo
 		$(BIN)/revd report $$archive --output $$(dirname $$archive)/README.md || exit 1; \
 	done
 	$(BIN)/python tools/results_page.py
+
+docs: .venv/.docs
+	rm -rf build/site
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
+	@echo "build/site/index.html"
 
 check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff check .

@@ -37,8 +37,8 @@ class Rollout:
     """One rollout of `n_envs` environments stepped `n_steps` times. Arrays become tensors without a copy.
 
     Attributes:
-        observations: Inputs of the policy, (n_steps, n_envs, *obs_shape), or a dict of them.
-        actions: (n_steps, n_envs, *action_shape).
+        observations: Inputs of the policy, `(n_steps, n_envs, *obs_shape)`, or a dict of them.
+        actions: `(n_steps, n_envs, *action_shape)`.
         next_observations: True successors, shaped as `observations`: the terminal observation at an episode's end,
             never the one after the reset. None for rewards that do not read them (`uses_successors`).
         dones: (n_steps, n_envs), the transition ended its episode (terminated or truncated).

@@ -14,19 +14,10 @@ from stable_baselines3 import PPO
 import revd
 from revd import cli
 from revd.sb3 import IntrinsicRewardCallback
+from tests.support.pages import PAGES, ROOT, blocks, each_page, spans
 
-ROOT = Path(__file__).parents[1]
-FOLDERS = ("revd", "tests", "docs", "benchmarks", "tools", "results")
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "CONTRIBUTING.md",
-    *ROOT.glob("docs/**/*.md"),
-    *ROOT.glob("results/*/README.md"),
-]
+FOLDERS = ("revd", "tests", "docs", "benchmarks", "tools", "results", "examples")
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 @cache
@@ -45,9 +36,7 @@ def anchors(page: Path) -> set[str]:
 
 def code(text: str) -> list[str]:
     """Blocks and spans of code that are not Python."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
-    return [block for language, block in blocks if language != "python"] + spans
+    return [block for language, block in blocks(text) if language != "python"] + spans(text)
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:

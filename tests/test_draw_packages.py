@@ -1,8 +1,12 @@
 """The picture of the packages in docs/architecture.md."""
 
+import re
+from xml.etree import ElementTree
+
 import pytest
 
-from tools.draw_packages import BEGIN, END, main, picture
+from tools.draw_packages import main, package_imports, without_detours
+from tools.layered_graph import draw
 
 FILES = {
     "__init__.py": "from house.roof import top",
@@ -15,13 +19,7 @@ FILES = {
     "roof/top.py": "from house.base.stone import x\n\n\ndef build():\n    import house.walls.brick",
     "garden/__init__.py": "",
 }
-PICTURE = """```mermaid
-graph TD
-    roof --> walls
-    walls --> base
-    walls --> core
-    garden
-```"""
+ARROWS = {"roof": {"walls"}, "walls": {"base", "core"}, "base": set(), "core": set(), "garden": set()}
 
 
 @pytest.fixture
@@ -34,34 +32,48 @@ def package(tmp_path):
 
 
 @pytest.fixture
-def page(tmp_path):
-    path = tmp_path / "page.md"
-    path.write_text(f"# Packages\n{BEGIN}\nold\n{END}\nmore\n")
-    return path
+def file(tmp_path):
+    return tmp_path / "packages.svg"
 
 
-def test_the_picture_leaves_out_arrows_that_follow_from_others(package):
-    assert picture(package) == PICTURE
+def corners(picture):
+    """The upper left corner of each box."""
+    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)".*?<text.*?>(\w+)</text>', picture)
+    return {name: (float(x), float(y)) for x, y, name in found}
 
 
-def test_the_picture_is_drawn_between_its_markers(package, page):
-    assert main([], package=package, page=page) == 0
-    assert page.read_text() == f"# Packages\n{BEGIN}\n{PICTURE}\n{END}\nmore\n"
-    assert main(["--check"], package=package, page=page) == 0
+def test_arrows_that_follow_from_others_are_left_out(package):
+    assert without_detours(package_imports(package)) == ARROWS
 
 
-def test_check_fails_for_an_outdated_picture_and_changes_nothing(package, page, capsys):
-    before = page.read_text()
-    assert main(["--check"], package=package, page=page) == 1
+def test_each_package_is_a_box_and_stands_left_of_what_it_imports():
+    picture = draw(ARROWS, "The house")
+    ElementTree.fromstring(picture)
+    at = corners(picture)
+    assert at.keys() == ARROWS.keys()
+    assert len(set(at.values())) == len(at)
+    assert all(at[name][0] < at[other][0] for name, others in ARROWS.items() for other in others)
+    assert picture.count('<path d="M') - 1 == sum(map(len, ARROWS.values())), "one is the head of the arrows"
+
+
+def test_a_long_arrow_has_a_place_in_each_column_between():
+    graph = {"a": {"b", "d"}, "b": {"c"}, "c": {"d"}, "d": set()}
+    long = max(re.findall(r'<path d="(M.*?)"/>', draw(graph, "")), key=len)
+    assert long.count("C") == 3
+    heights = {y for _, y in corners(draw(graph, "")).values()}
+    assert len(heights) > 1, "its boxes do not lie under the arrow"
+
+
+def test_columns_are_sorted_so_that_arrows_do_not_cross():
+    at = corners(draw({"a": {"z"}, "b": {"y"}, "top": {"a", "b"}, "y": set(), "z": set()}, ""))
+    assert (at["a"][1] < at["b"][1]) == (at["z"][1] < at["y"][1])
+
+
+def test_check_fails_for_an_outdated_picture_and_changes_nothing(package, file, capsys):
+    assert main(["--check"], package=package, file=file) == 1
     assert "outdated; run python tools/draw_packages.py" in capsys.readouterr().out
-    assert page.read_text() == before
-    main([], package=package, page=page)
+    assert not file.exists()
+    assert main([], package=package, file=file) == 0
+    assert main(["--check"], package=package, file=file) == 0
     (package / "garden/tree.py").write_text("import house.base.stone")
-    assert main(["--check"], package=package, page=page) == 1
-
-
-def test_a_page_without_markers_is_reported(package, page, capsys):
-    page.write_text("# Packages\n")
-    assert main([], package=package, page=page) == 1
-    assert "are missing" in capsys.readouterr().out
-    assert page.read_text() == "# Packages\n"
+    assert main(["--check"], package=package, file=file) == 1

@@ -11,7 +11,7 @@ import revd
 from revd.envs.tasks import how_to_install
 from tests.support.installs import EXTRAS, PROJECT, ROOT, brought_by, distributions, pins, run_with_extras
 
-USERS_EXTRAS = sorted(EXTRAS.keys() - {"all", "bench", "dev", "release"})
+USERS_EXTRAS = sorted(EXTRAS.keys() - {"all", "bench", "dev", "docs", "release"})
 CORE = {"torch", "numpy", "gymnasium", "safetensors"}
 #: The end of a message, of what is missing, and the extra that must bring it.
 INSTALL = re.compile(r"pip install 'revd\[(\w+)\]'")

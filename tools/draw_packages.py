@@ -1,4 +1,4 @@
-"""Draw the packages of revd and their imports into docs/architecture.md, from the code.
+"""Draw the packages of revd and their imports, the picture in docs/architecture.md, from the code.
 
     python tools/draw_packages.py           # rewrite the picture
     python tools/draw_packages.py --check   # exit with 1 if the picture is outdated
@@ -14,9 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # when run as a script
+
+from tools.layered_graph import draw  # noqa: E402
+
 PACKAGE = ROOT / "revd"
-PAGE = ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- packages: drawn by tools/draw_packages.py -->", "<!-- end of packages -->"
+PICTURE = ROOT / "docs" / "images" / "packages.svg"
+TITLE = "The packages of revd: an arrow means imports"
 #: The box of the modules at the top of the package.
 CORE = "core"
 #: Modules that import others only on demand.
@@ -26,33 +30,18 @@ LEFT_OUT = ("__init__", "__main__")
 Imports = dict[str, set[str]]
 
 
-def main(arguments: Sequence[str] | None = None, *, package: Path = PACKAGE, page: Path = PAGE) -> int:
-    """Draw the picture, or compare it with the page; 1 if the page is outdated or lacks markers."""
+def main(arguments: Sequence[str] | None = None, *, package: Path = PACKAGE, file: Path = PICTURE) -> int:
+    """Draw the picture, or compare it with the file; 1 if the file is outdated."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if the page's picture is outdated")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if the picture is outdated")
     options = parser.parse_args(arguments)
-    text = page.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        print(f"{page}: the lines {BEGIN!r} and {END!r} are missing")
-        return 1
-    drawn = f"{before}{BEGIN}\n{picture(package)}\n{END}{after}"
-    if options.check and drawn != text:
-        print(f"{page}: the picture of the packages is outdated; run python tools/draw_packages.py")
-        return 1
+    drawn = draw(without_detours(package_imports(package)), TITLE)
     if not options.check:
-        page.write_text(drawn)
+        file.write_text(drawn)
+    elif not file.exists() or file.read_text() != drawn:
+        print(f"{file}: the picture of the packages is outdated; run python tools/draw_packages.py")
+        return 1
     return 0
-
-
-def picture(package: Path) -> str:
-    """The packages as a Mermaid graph."""
-    imports = without_detours(package_imports(package))
-    arrows = [f"    {name} --> {other}" for name, others in sorted(imports.items()) for other in sorted(others)]
-    linked = {other for others in imports.values() for other in others}
-    isolated = [f"    {name}" for name, others in sorted(imports.items()) if not others and name not in linked]
-    return "\n".join(["```mermaid", "graph TD", *arrows, *isolated, "```"])
 
 
 def package_imports(package: Path) -> Imports:

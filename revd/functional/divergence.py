@@ -26,7 +26,7 @@ def renyi_divergence(x: Tensor, y: Tensor, *, k: int = 5, alpha: float = 0.5) ->
     Args:
         x: Sample of p, (..., n, d).
         y: Sample of q, (..., m, d).
-        k: Which neighbour; k > |alpha - 1|.
+        k: Which neighbour; `k > |alpha - 1|`.
         alpha: Order of the divergence, any number but 1.
 
     Returns:

@@ -21,7 +21,7 @@ def fingerprints(values: Tensor) -> Tensor:
     a probability of 3e-8. All elements must have the same type; 0.0 and -0.0 are equal.
 
     Args:
-        values: (n, *shape), of any real type.
+        values: `(n, *shape)`, of any real type.
 
     Returns:
         (n,) int64.

@@ -70,7 +70,7 @@ class DistillationReward(TrainedReward):
         return errors
 
     def predict(self, observations: Observations) -> Tensor:
-        """f^(s) of observations, (n, *obs_shape) -> (n, d)."""
+        """f^(s) of observations, `(n, *obs_shape)` -> (n, d)."""
         predicted: Tensor = self.predictor(observations, normalized_by=self.encoder)
         return predicted
 
