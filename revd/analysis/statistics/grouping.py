@@ -25,7 +25,7 @@ _WEIGHT = "weight"
 # These settings may differ between runs of one method: they do not change what the agent learns from.
 _IGNORED_SETTINGS = frozenset(
     {
-        "task", "algo", "sparse", "seed", "steps", "output", "engine", "device", "trainer",
+        "task", "algo", "sparse", "seed", "steps", "output", "coverage", "engine", "device", "trainer",
         "threads", "emulator_threads", "checkpoint_every", "eval_every", "eval_episodes", "reward_params.seed",
     }
 )  # fmt: skip
