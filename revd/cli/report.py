@@ -31,8 +31,7 @@ class ReportCommand:
         from revd.analysis.writing.page import figure_directory, write_page
 
         files = write_page(data, self.output, unreadable=found.unreadable)
-        images = len(files.figures) + sum(len(search.images) for search in files.searches)
-        runs, drawn = plural(len(data.all_runs), "run"), plural(images, "figure")
+        runs, drawn = plural(len(data.all_runs), "run"), plural(files.n_images, "figure")
         console = Console()
         print_line(console, f"{self.output}: {runs}, {drawn} in {figure_directory(self.output)}")
         for reason in [*damages(data), *found.unreadable]:

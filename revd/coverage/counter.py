@@ -19,7 +19,7 @@ CELL_LIMIT = 1_000_000
 #: Most distinct cells of a heat map.
 PLANE_LIMIT = 2**16
 #: The axes of a function that returns pairs of integers.
-_PAIR_AXES = (Axis(name="first"), Axis(name="second"))
+_PAIR_AXES = (Axis(name="first", whole=True), Axis(name="second", whole=True))
 
 
 class CellBatch(NamedTuple):
@@ -114,14 +114,14 @@ class VisitCounter:
             self._stages.offer(steps, lambda: self.state().stage())
 
     def state(self) -> CounterState:
-        """Everything needed to continue counting."""
+        """A copy of everything needed to continue counting."""
         return CounterState(
             steps=self.steps,
             tables={
                 "keys": self._table.keys,
-                "counts": self._table.counts,
+                "counts": self._table.counts.copy(),
                 "map_keys": self._map.keys,
-                "map_counts": self._map.counts,
+                "map_counts": self._map.counts.copy(),
             },
             is_full=(self._table.is_full, self._map.is_full),
             interval=self._stages.interval,

@@ -53,7 +53,7 @@ def _acrobot(observations: Array, infos: Infos) -> Array:
 
 
 #: MiniGrid counts rows from the top.
-POSITIONS = Grid((Axis(name="x"), Axis(name="y", downwards=True)), "agent_pos")
+POSITIONS = Grid((Axis(name="x", whole=True), Axis(name="y", whole=True, downwards=True)), "agent_pos")
 
 _MOUNTAIN_CAR = Grid(
     (

@@ -37,6 +37,7 @@ class Axis:
         low: Where the first interval begins.
         high: Where the last interval ends.
         unit: For the label; empty for numbers without a unit.
+        whole: Whether coordinates are whole numbers; each is then the middle of its interval in a heat map.
         downwards: Whether a heat map draws it from top to bottom, as MiniGrid does with y.
     """
 
@@ -45,6 +46,7 @@ class Axis:
     low: float | None = None
     high: float | None = None
     unit: str = ""
+    whole: bool = False
     downwards: bool = False
 
     def __post_init__(self) -> None:
@@ -74,8 +76,8 @@ class Axis:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     def edge(self, index: float) -> float:
-        """The coordinate at which the interval `index` begins."""
-        return (self.low or 0.0) + index * self.size
+        """The coordinate at which a heat map begins the interval `index`."""
+        return (self.low or 0.0) + (index - 0.5 * self.whole) * self.size
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class CounterState:
         """The arrays as tensors, which files and checkpoints hold."""
         import torch
 
-        return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in self.arrays.items()}
+        return {name: torch.from_numpy(array) for name, array in self.arrays.items()}
 
     @property
     def values(self) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def check_names(config: TrainConfig) -> None:
         register(task)
     if config.reward != NO_REWARD:
         check_parameters(config.reward, {})
-    if ":" in config.coverage:
+    if config.coverage not in (AUTO, NO_COVERAGE):
         import_cells(config.coverage)
 
 

@@ -39,6 +39,11 @@ def group_by(runs: Iterable[RecordedRun], key: Callable[[RecordedRun], Key]) -> 
     return groups
 
 
+def setting(run: RecordedRun) -> str:
+    """The task of a run, and its probability of hidden rewards, if they were sparse."""
+    return run.task if run.sparse is None else f"{run.task}, sparse {run.sparse:g}"
+
+
 def label_variant(label: str) -> str:
     """The part of a label in brackets, which describes the variant; empty without brackets."""
     return label.partition(" (")[2]

@@ -12,12 +12,14 @@ from revd.analysis.reading.runs import BONUS_COLUMNS, RecordedRun
 from revd.analysis.reading.searches import Search
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.figure_data import ReportData
-from revd.analysis.statistics.grouping import group_by, other_settings
+from revd.analysis.statistics.grouping import group_by, other_settings, setting
 from revd.analysis.statistics.scores import final_score, runs_with_score
+from revd.analysis.writing.coverage_files import CoverageFiles
+from revd.analysis.writing.coverage_section import coverage_section
 from revd.analysis.writing.figure_files import FigureFiles, ImageFiles, ReportFiles, SearchFiles
 from revd.analysis.writing.hand_written import hand_written
 from revd.analysis.writing.markdown import MISSING, escape, link, numbers, percent, table
-from revd.analysis.writing.return_tables import return_tables, setting
+from revd.analysis.writing.return_tables import return_tables
 from revd.storage.run_files import RUN
 
 #: The reason if there is no figure.
@@ -31,6 +33,7 @@ def report(
     files: ReportFiles,
     page: Path,
     *,
+    coverage: CoverageFiles | None = None,
     unreadable: Sequence[str] = (),
     parts: Mapping[str, str] = MappingProxyType({}),
     window: int = WINDOW,
@@ -41,6 +44,7 @@ def report(
         *([_what_was_run(data.runs), return_tables(data.runs, window=window)] if data.runs else []),
         _searches(files.searches, page, window),
         _figures(files, page, window),
+        coverage_section(coverage, page),
         hand_written("findings", parts),
         _bonus(data.runs),
         _damaged(data.all_runs),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES, Estimate
 from revd.analysis.statistics.curves import WINDOW
-from revd.analysis.statistics.grouping import group_by
+from revd.analysis.statistics.grouping import group_by, setting
 from revd.analysis.statistics.scores import MIN_SEEDS
 from revd.analysis.statistics.task_results import TaskResult, task_results
 from revd.analysis.statistics.thresholds import THRESHOLDS
@@ -22,11 +22,6 @@ def return_tables(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> list[
         results = task_results(group, threshold=threshold, window=window)
         lines += [f"### {escape(task)}", "", *_task_table(results, threshold, steps=group[0].total_steps)]
     return lines
-
-
-def setting(run: RecordedRun) -> str:
-    """The task of a run, and its probability of hidden rewards, if they were sparse."""
-    return run.task if run.sparse is None else f"{run.task}, sparse {run.sparse:g}"
 
 
 def _explanation(window: int) -> str:

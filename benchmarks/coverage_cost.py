@@ -1,0 +1,67 @@
+"""What counting visited states costs: its share of the wall time of a training.
+
+    python benchmarks/coverage_cost.py [--steps 100000]
+
+FastPPO trains with ten environments at the settings of `training.py`, and DQN with one environment for a tenth of the
+steps, each with a `CoverageCallback` alone. Its calls are timed inside the same training, so other work on the machine
+slows both alike.
+"""
+
+import argparse
+from contextlib import ExitStack
+
+import torch
+from measure import machine, markdown_table
+from stable_baselines3 import DQN
+from stable_baselines3.common.base_class import BaseAlgorithm
+from training import PPO_SETTINGS
+
+from revd.coverage.defaults import default_grid
+from revd.envs.tasks import find_task
+from revd.sb3 import CoverageCallback, FastPPO
+from revd.training.timing import Stopwatch
+from revd.training.vec_env import make_vec_env
+
+#: Task, engine and algorithm of each row.
+ROWS = (
+    ("classic/mountain-car", "envpool", FastPPO),
+    ("classic/mountain-car", "gymnasium", FastPPO),
+    ("minigrid/door-key-8x8", "envpool", FastPPO),
+    ("minigrid/door-key-8x8", "gymnasium", FastPPO),
+    ("classic/cart-pole", "gymnasium", DQN),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=100_000, help="environment steps of each training")
+    steps = parser.parse_args().steps
+    torch.set_num_threads(1)
+    rows = []
+    for task, engine, algorithm in ROWS:
+        counting, total, taken = measure(task, engine, algorithm, steps)
+        cost, share = f"{counting.seconds / taken * 1e6:.2f}", f"{counting.seconds / total.seconds:.2%}"
+        rows.append([task, engine, algorithm.__name__, cost, share])
+    print(machine("cpu"), end="\n\n")
+    print(markdown_table(["task", "engine", "algorithm", "microseconds per step", "share of the time"], rows))
+
+
+def measure(task: str, engine: str, algorithm: type[BaseAlgorithm], steps: int) -> tuple[Stopwatch, Stopwatch, int]:
+    """The seconds of the callback, those of the training, and its steps."""
+    on_policy = algorithm is FastPPO
+    env = make_vec_env(task, n_envs=10 if on_policy else 1, engine=engine, normalize="observations")
+    callback = CoverageCallback(default_grid(find_task(task).gymnasium_id, env.observation_space.shape))
+    options = PPO_SETTINGS[find_task(task).family] if on_policy else {}
+    model = algorithm("MlpPolicy", env, device="cpu", seed=0, **options)
+    counting, total = Stopwatch(), Stopwatch()
+    with ExitStack() as stack:
+        for method in ("on_step", "on_rollout_end"):
+            stack.enter_context(counting.around(callback, method))
+        with total:
+            model.learn(steps if on_policy else steps // 10, callback=callback)
+    env.close()
+    return counting, total, model.num_timesteps
+
+
+if __name__ == "__main__":
+    main()
