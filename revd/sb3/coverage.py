@@ -181,9 +181,9 @@ def _default_cells(env: VecEnv) -> Grid:
     if grid is None:
         task = "this task" if name is None else f"{name!r}"
         raise ValueError(
-            f"CoverageCallback knows no cells of {task} with observations {env.observation_space}: pass cell=, a Grid "
-            "or a function (observations, infos) -> integers. It has grids for the unchanged observations of "
-            f"{', '.join(tasks_with_defaults())}"
+            f"CoverageCallback knows no cells of {task} with observations of shape {env.observation_space.shape}: pass "
+            "cell=, a Grid or a function (observations, infos) -> integers. It has grids for the unchanged "
+            f"observations of {', '.join(tasks_with_defaults())}"
         )
     return grid
 

@@ -44,13 +44,6 @@ def test_a_counter_that_has_seen_nothing_is_saved_too(path):
     assert read_visits(path).visits.stages[-1].visits.sum() == 0
 
 
-def test_the_same_state_gives_the_same_bytes(path):
-    write_visits(path, counted().state())
-    first = path.read_bytes()
-    write_visits(path, counted().state())
-    assert path.read_bytes() == first
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

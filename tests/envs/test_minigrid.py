@@ -54,10 +54,10 @@ def test_encoders_leave_the_codes_unchanged():
 @pytest.mark.parametrize("task", ["minigrid/door-key-5x5", "MiniGrid-DoorKey-5x5-v0"])
 def test_infos_hold_the_agents_position(task):
     with make_env(task) as env:
-        _, info = env.reset(seed=0)
+        _, info = env.reset(seed=1)
         assert info["agent_pos"] == tuple(env.unwrapped.agent_pos)
         places = set()
-        for action in np.random.default_rng(0).integers(3, size=200):
+        for action in np.random.default_rng(0).integers(3, size=60):
             *_, info = env.step(action)
             assert info["agent_pos"] == tuple(env.unwrapped.agent_pos)
             assert {type(number) for number in info["agent_pos"]} == {int}

@@ -83,7 +83,8 @@ def heat_map_caption(maps: VisitMaps) -> str:
 def _draw_row(row: Sequence[Axes], method: str, maps: VisitMaps, norm: LogNorm) -> None:
     for axes, stage in zip(row, maps.methods[method], strict=True):
         draw_visits(axes, stage, plane=maps.plane, origin=maps.origin, norm=norm)
-        axes.set_title(f"{stage.steps:,.0f} steps: {stage.distinct:,.0f} cells", fontsize="small")
+        cells = "1 cell" if round(stage.distinct) == 1 else f"{stage.distinct:,.0f} cells"
+        axes.set_title(f"{stage.steps:,.0f} steps: {cells}", fontsize="small")
     row[0].set_ylabel(f"{method}\n{maps.plane[1].label}", fontsize="small")
 
 

@@ -11,7 +11,7 @@ from revd.analysis.reading.coverage import load_visits
 from revd.analysis.reading.runs import RecordedRun
 from revd.arrays import Array
 from revd.coverage.grid import Axis
-from revd.coverage.stages import Visits
+from revd.coverage.stages import Stage, Visits
 
 #: The stages of a map: these fractions of the training.
 FRACTIONS = (1 / 4, 1 / 2, 3 / 4, 1.0)
@@ -73,12 +73,16 @@ def map_visits(
         notes.append(f"{setting}: the visited cells lie too far apart for a map ({shape[0]:,} x {shape[1]:,})")
         return None
     last = min(found.stages[-1].steps for found in everything)
+    # A short training has few stages, and one of them may be the nearest to several fractions.
+    targets = {
+        tuple(_nearest(found, fraction * last).steps for found in everything): fraction * last for fraction in FRACTIONS
+    }
     return VisitMaps(
         setting=setting,
         plane=plane,
         origin=origin,
         methods={
-            method: tuple(_stage_map(group, fraction * last, origin, shape) for fraction in FRACTIONS)
+            method: tuple(_stage_map(group, steps, origin, shape) for steps in targets.values())
             for method, group in visits.items()
         },
         seeds={method: len(group) for method, group in visits.items()},
@@ -103,9 +107,13 @@ def _box(plane: tuple[Axis, Axis], visits: Sequence[Visits]) -> tuple[tuple[int,
     return (first_x, first_y), (last_x - first_x + 1, last_y - first_y + 1)
 
 
+def _nearest(found: Visits, steps: float) -> Stage:
+    return min(found.stages, key=lambda stage: abs(stage.steps - steps))
+
+
 def _stage_map(group: Sequence[Visits], steps: float, origin: tuple[int, int], shape: tuple[int, int]) -> StageMap:
     """The map of the stages nearest to some steps, one of each run."""
-    stages = [min(found.stages, key=lambda stage: abs(stage.steps - steps)) for found in group]
+    stages = [_nearest(found, steps) for found in group]
     visits = np.zeros(shape, np.int64)
     for stage in stages:
         x, y = (stage.cells.astype(np.int64) - origin).T
