@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -12,6 +13,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnvWrapper, VecNormalize
 
 from revd.coverage import Axis, Grid
+from revd.coverage.defaults import default_grid
 from revd.sb3 import CoverageCallback, IntrinsicRewardCallback
 from tests.support.environments import TICK, counting_envs
 from tests.support.sb3 import ALL_ALGORITHMS, LatestOfEachRollout, flat_parameters, make_model, trained
@@ -225,3 +227,22 @@ def test_it_is_said_once_that_there_is_no_room(monkeypatch):
     with pytest.warns(UserWarning, match="more than 20 distinct cells were visited") as caught:
         trained(CoverageCallback(numbers), env=counting_envs(N_ENVS))
     assert len(caught) == 1
+
+
+def test_the_blocks_of_the_page_run(monkeypatch, tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "coverage.md"
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(block.replace("50_000", "2_048"), str(page), "exec"), names)
+    assert (tmp_path / "visits.safetensors").exists()
+    cells = names["maze"].cells({"achieved_goal": np.array([[0.7, -0.1]])}, [{}])
+    assert cells.tolist() == [[1, -1]]
+    assert names["rooms"](np.array([[0.3]]), [{}]).tolist() == [1]
+
+
+def test_the_page_lists_the_default_grids():
+    text = (Path(__file__).parents[2] / "docs" / "coverage.md").read_text()
+    for name, shape in (("MountainCar-v0", 2), ("CartPole-v1", 4), ("Pendulum-v1", 3), ("Acrobot-v1", 6)):
+        (row,) = re.findall(rf"^\| `[^|]*{name}.*$", text, re.MULTILINE)
+        assert f": {default_grid(name, (shape,)).n_cells:,} |" in row
