@@ -19,7 +19,7 @@ Runs = tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="R
 
 @dataclass(frozen=True, kw_only=True)
 class FigureCommand:
-    """Draw the paper's result figures, the comparison over tasks, and searches, from run directories."""
+    """Draw the paper's figures, the comparison over tasks, searches, and visited states, from run directories."""
 
     runs: Runs
     """Run directories, directories above them, or archives of runs (FILE.csv.gz)."""
@@ -30,13 +30,22 @@ class FigureCommand:
         """Draw the figures, and print their paths and notes about them."""
         console = Console()
         found, data = read_runs(self.runs)
+        from revd.analysis.drawing.styles import method_styles
+        from revd.analysis.statistics.coverage import analyse_coverage
+        from revd.analysis.writing.coverage_files import write_coverage
         from revd.analysis.writing.figure_files import write_figures
         from revd.analysis.writing.report import NOTHING_TO_DRAW
 
-        if not data.figures and not data.searches:
+        coverage = analyse_coverage(data.runs)
+        if not data.figures and not data.searches and not coverage.curves:
             raise ValueError("; ".join([f"nothing to draw: {NOTHING_TO_DRAW}", *damages(data)]))
-        write_figures(data, self.output, on_written=lambda path: print_line(console, f"{path} (and .pdf, .csv)"))
-        for note in [*notes(data), *found.unreadable, *data.notes]:
+
+        def on_written(path: Path) -> None:
+            print_line(console, f"{path} (and .pdf, .csv)")
+
+        write_figures(data, self.output, on_written=on_written)
+        write_coverage(coverage, self.output, styles=method_styles(data.methods), on_written=on_written)
+        for note in [*notes(data), *found.unreadable, *data.notes, *coverage.notes]:
             print_line(console, f"note: {note}")
 
 

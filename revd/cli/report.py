@@ -66,8 +66,7 @@ def _write_markdown(data: "ReportData", page: Path, unreadable: Sequence[str]) -
     from revd.analysis.writing.page import figure_directory, write_page
 
     files = write_page(data, page, unreadable=unreadable)
-    images = len(files.figures) + sum(len(search.images) for search in files.searches)
-    return f"{plural(images, 'figure')} in {figure_directory(page)}"
+    return f"{plural(files.n_images, 'figure')} in {figure_directory(page)}"
 
 
 def _write_html(data: "ReportData", page: Path, unreadable: Sequence[str]) -> str:

@@ -11,10 +11,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from revd.coverage.defaults import GRID_WORLDS
+
 #: Converts a batch of EnvPool's observations.
 Convert = Callable[[Any], Any]
-#: How EnvPool's ids of grid worlds begin. Their observations hold an image of codes, a direction and a text.
-GRID_WORLDS = ("MiniGrid-", "BabyAI-")
 #: Numbers of codes of a cell: what is in it, its colour, its state; those of `revd.envs.minigrid.CODES`.
 CODES = (11, 6, 4)
 SEED_LIMIT = 2**31
@@ -67,7 +67,8 @@ def make_pool(task_id: str, n_envs: int, *, seed: int, threads: int = 1) -> Any:
 def observation_format(task_id: str, space: spaces.Space[Any]) -> tuple[spaces.Space[Any], Convert]:
     """Return the policy's observation space and the function that converts EnvPool's observations.
 
-    Grid worlds give one-hot codes of the image alone, as the Gymnasium tasks do. Others are not changed.
+    Grid worlds hold an image of codes, a direction and a text; they give one-hot codes of the image alone, as the
+    Gymnasium tasks do. Others are not changed.
     """
     if task_id.startswith(GRID_WORLDS):
         assert isinstance(space, spaces.Dict)

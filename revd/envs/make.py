@@ -10,6 +10,8 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
+from revd.coverage.defaults import GRID_WORLDS
+from revd.envs.agent_position import AgentPosition
 from revd.envs.drop_text import DropText, has_text
 from revd.envs.silence import SilentFirstReset, silenced
 from revd.envs.tasks import TASKS, Task, find_task, require_installed
@@ -35,6 +37,8 @@ def make_env(task: str | Task, *, render_mode: str | None = None) -> gymnasium.E
         env = gymnasium.make(_id_or_spec(task), **options)
     if task.family == "bullet":
         return SilentFirstReset(env)
+    if task.gymnasium_id.rpartition(":")[2].startswith(GRID_WORLDS):
+        env = AgentPosition(env)
     if task.family == "minigrid":
         from revd.envs.minigrid import OneHotImage
 

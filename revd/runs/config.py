@@ -22,6 +22,8 @@ BatchNorm = Literal["train", "eval", "off"]
 Trainer = Literal["auto", "fast", "sb3"]
 
 NO_REWARD = "none"
+#: Visited states are not counted.
+NO_COVERAGE = "none"
 #: The weight that follows from the data.
 AUTO = "auto"
 RUNS = Path("runs")
@@ -73,6 +75,9 @@ class TrainConfig:
     """Parameters of the reward, such as k=5 alpha=0.3. Those of a mixture's member carry its name: revd.k=5."""
     algo_params: Parameters = field(default_factory=Parameters)
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
+    coverage: str = "auto"
+    """Whose visits are counted: with auto, the cells of classic control and MiniGrid; MODULE:NAME is a grid or a
+    function of one's own; none counts nothing. A resumed run keeps it."""
     engine: Engine = "auto"
     """What steps the environments: gymnasium, or envpool, which is faster and has the classic/… and minigrid/… tasks.
     With auto, envpool if it is installed, and a resumed run keeps its engine."""
@@ -104,7 +109,7 @@ class TrainConfig:
         _check_types(self)
         for name in ("reward_params", "algo_params"):
             object.__setattr__(self, name, Parameters(getattr(self, name)))
-        for name in ("task", "algo", "reward", "device"):
+        for name in ("task", "algo", "reward", "coverage", "device"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must not be empty")
         _check_numbers(self)
@@ -244,7 +249,7 @@ _MINIMUMS = {
 }
 
 
-_TEXTS = ("task", "algo", "reward", "device", *_CHOICES)
+_TEXTS = ("task", "algo", "reward", "coverage", "device", *_CHOICES)
 _SWITCHES = ("init_value", "init_optimizer")
 _NUMBERS = ("strength", "decay", "extrinsic_weight")
 

@@ -17,7 +17,7 @@ import revd
 from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
 from revd.former_defaults import FORMER_DEFAULTS
 from revd.runs.checkpoints import Checkpoints
-from revd.runs.config import TrainConfig
+from revd.runs.config import AUTO, NO_COVERAGE, TrainConfig
 from revd.runs.cpu_threads import describe_processor
 from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
 from revd.runs.parameters import Parameters
@@ -77,6 +77,7 @@ class RunDirectory:
         self.model = path / run_files.MODEL
         self.normalization = path / run_files.NORMALIZATION
         self.vec_normalize = path / run_files.VEC_NORMALIZE
+        self.visits = path / run_files.VISITS
         self.bonus = path / run_files.BONUS
         self.log = path / run_files.LOG
 
@@ -142,6 +143,17 @@ class RunDirectory:
             return config.engine
         resolved = _read_json(self.config).get("resolved")
         return "envpool" if isinstance(resolved, dict) and resolved.get("engine") == "envpool" else "gymnasium"
+
+    def coverage_of(self, config: TrainConfig) -> str:
+        """What a session with this config counts: with "auto", nothing if the earlier sessions did not count.
+
+        Runs from before there was a choice did not.
+        """
+        if config.coverage != AUTO or not self.config.exists():
+            return config.coverage
+        resolved = _read_json(self.config).get("resolved")
+        counted = isinstance(resolved, dict) and resolved.get("coverage") is not None
+        return config.coverage if counted else NO_COVERAGE
 
     @property
     def predates_automatic_weights(self) -> bool:

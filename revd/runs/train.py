@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from revd.coverage.defaults import default_grid
+from revd.coverage.grid import CellFunction, Grid
+from revd.coverage.lookup import import_cells
 from revd.envs.engines import choose_engine
 from revd.envs.make import register
 from revd.envs.tasks import find_task
 from revd.rewards import check_parameters, make_reward
-from revd.runs.config import NO_REWARD, TrainConfig
+from revd.runs.config import AUTO, NO_COVERAGE, NO_REWARD, TrainConfig
 from revd.runs.cpu_threads import emulator_threads
 from revd.runs.directory import RunDirectory, State, Status
 from revd.runs.lease import Lease, LeaseLostError
 from revd.runs.writer import Report, RunWriter
-from revd.sb3 import IntrinsicRewardCallback
+from revd.sb3 import CoverageCallback, IntrinsicRewardCallback
 from revd.storage.atomic import is_full_disk, replacing
 from revd.training.algorithms import algorithm_class, algorithm_parameters, is_gpu, make_algorithm
 from revd.training.env_checks import TrainingFault
@@ -69,7 +72,7 @@ def train_in(run: RunDirectory, config: TrainConfig, *, report: Report | None = 
     The directory is checked again once it is locked. Sets torch's number of threads for the whole process.
     """
     torch.set_num_threads(config.torch_threads)
-    settings = replace(run.completed(config), engine=run.engine_of(config))
+    settings = replace(run.completed(config), engine=run.engine_of(config), coverage=run.coverage_of(config))
     with closing(prepare(settings)) as training:
         if config.init_from is not None and run.checkpoints.newest_steps is None:
             training.start_from(
@@ -152,6 +155,8 @@ def check_names(config: TrainConfig) -> None:
         register(task)
     if config.reward != NO_REWARD:
         check_parameters(config.reward, {})
+    if config.coverage not in (AUTO, NO_COVERAGE):
+        import_cells(config.coverage)
 
 
 def prepare(config: TrainConfig) -> Training:
@@ -174,7 +179,10 @@ def prepare(config: TrainConfig) -> Training:
     training = Training(model=model)
     if config.reward != NO_REWARD:
         training.intrinsic = _make_bonus(config, model.observation_space, model.action_space)
-        training.check()
+    cell = cells_of(config, env.observation_space.shape)
+    if cell is not None:
+        training.coverage = CoverageCallback(cell)
+    training.check()
     if config.eval_every:
         training.evaluation_env = make_vec_env(**env_settings(config), seed=config.seed + EVALUATION_SEED)
     return training
@@ -185,6 +193,7 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
     reward = training.intrinsic.reward if training.intrinsic is not None else None
     return {
         "method": config.method,
+        "coverage": None if training.coverage is None else training.coverage.description,
         "engine": choose_engine(find_task(config.task), config.engine),
         "device": str(training.model.device),
         "algorithm": type(training.model).__name__,
@@ -208,6 +217,15 @@ def export(training: Training, run: RunDirectory) -> None:
         training.save_vec_normalize(run.vec_normalize)
     if training.intrinsic is not None:
         training.intrinsic.save(run.bonus)
+
+
+def cells_of(config: TrainConfig, observation_shape: tuple[int, ...] | None) -> Grid | CellFunction | None:
+    """What a training counts the visits of; None if it counts nothing."""
+    if config.coverage == NO_COVERAGE:
+        return None
+    if config.coverage == AUTO:
+        return default_grid(find_task(config.task).gymnasium_id, observation_shape)
+    return import_cells(config.coverage)
 
 
 def one_line(error: BaseException) -> str:

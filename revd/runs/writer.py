@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from revd.coverage.state import write_visits
 from revd.runs.directory import RunDirectory, Status
 from revd.storage.csv_file import CsvFile, Limit
 from revd.storage.run_files import EPISODE_COLUMNS, EVALUATION_COLUMNS, STEPS_COLUMN
 from revd.training.csv_log import STEPS
 from revd.training.progress import mean_return
 from revd.training.session import Listeners
+from revd.training.snapshot import visits_of
 
 if TYPE_CHECKING:
     from revd.runs.config import TrainConfig
@@ -96,6 +98,9 @@ class RunWriter:
             progress.sync()
             episodes.sync()
             self._run.checkpoints.write(steps, snapshot)
+            visits = visits_of(snapshot)
+            if visits is not None and visits.plane is not None:
+                write_visits(self._run.visits, visits)
 
         return Listeners(
             on_rollout=self._on_rollout,

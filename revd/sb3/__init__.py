@@ -9,5 +9,6 @@ except ImportError as error:
 
 from revd.fast import FastA2C, FastPPO
 from revd.sb3.callback import IntrinsicRewardCallback
+from revd.sb3.coverage import CoverageCallback
 
-__all__ = ["FastA2C", "FastPPO", "IntrinsicRewardCallback"]
+__all__ = ["CoverageCallback", "FastA2C", "FastPPO", "IntrinsicRewardCallback"]

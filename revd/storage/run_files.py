@@ -12,6 +12,8 @@ EPISODES = "episodes.csv"
 PROGRESS = "progress.csv"
 #: One row for each evaluation.
 EVALUATIONS = "evaluations.csv"
+#: The visited cells, if they have a plane; rewritten with each checkpoint.
+VISITS = "visits.safetensors"
 #: Output of the process that trained.
 LOG = "log.txt"
 #: Directory of the checkpoints.

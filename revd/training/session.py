@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
     from revd.sb3.callback import IntrinsicRewardCallback
+    from revd.sb3.coverage import CoverageCallback
     from revd.storage.csv_file import CsvFile
 
 #: Difference between the seeds of two sessions: a resumed run must not repeat its first episodes.
@@ -65,11 +66,12 @@ class Listeners:
 
 @dataclass(kw_only=True)
 class Training:
-    """An algorithm with its environments and its bonus.
+    """An algorithm with its environments, its bonus and its count of visited states.
 
     Attributes:
         model: The algorithm.
         intrinsic: The callback that adds the bonus; None without a bonus.
+        coverage: The callback that counts visited states; None if they are not counted.
         evaluation_env: The environment of evaluations; None for no evaluations.
         sessions: How often the training was resumed.
         seconds: The time that the last completed `learn` took, by part.
@@ -77,6 +79,7 @@ class Training:
 
     model: OnPolicyAlgorithm
     intrinsic: IntrinsicRewardCallback | None = None
+    coverage: CoverageCallback | None = None
     evaluation_env: VecEnv | None = None
     sessions: int = field(default=0, init=False)
     seconds: TimeBreakdown = field(default_factory=TimeBreakdown, init=False)
@@ -88,9 +91,10 @@ class Training:
         return self.model.num_timesteps
 
     def check(self) -> None:
-        """Check the bonus against the model now rather than at the start of the training."""
-        if self.intrinsic is not None:
-            self.intrinsic.init_callback(self.model)
+        """Check the callbacks against the model now rather than at the start of the training."""
+        for callback in (self.intrinsic, self.coverage):
+            if callback is not None:
+                callback.init_callback(self.model)
 
     def learn(self, steps: int, *, progress: CsvFile, events: Path, listeners: Listeners) -> None:
         """Train until `steps` are done in all sessions.
@@ -144,12 +148,12 @@ class Training:
     def snapshot_of(self, state: PreRolloutState) -> Snapshot:
         """Take a snapshot of a state since the last update; a NotFiniteError if the policy is not finite."""
         check_policy(self.model)
-        return take_snapshot(self.model, self.intrinsic, state, sessions=self.sessions)
+        return take_snapshot(self.model, self.intrinsic, self.coverage, state, sessions=self.sessions)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Resume from a snapshot, with new episodes in all environments; a ValueError if it does not fit."""
         try:
-            restore_snapshot(snapshot, self.model, self.intrinsic)
+            restore_snapshot(snapshot, self.model, self.intrinsic, self.coverage)
             self.sessions = snapshot[1]["sessions"] + 1
             self._pending = snapshot[1]["pending"]
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
@@ -206,6 +210,8 @@ class Training:
         callbacks: list[BaseCallback] = [NanGuard()]
         if self.intrinsic is not None:
             callbacks.append(self.intrinsic)
+        if self.coverage is not None:
+            callbacks.append(self.coverage)
         callbacks.append(ProgressCallback(listeners.on_rollout, total_steps=steps, intrinsic=self.intrinsic))
         callbacks.append(EpisodeCallback(listeners.on_episode))
         if self.evaluation_env is not None:

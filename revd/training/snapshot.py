@@ -14,6 +14,7 @@ import torch
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 from torch import Tensor
 
+from revd.coverage.state import CounterState
 from revd.sb3.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.running_mean_std import RunningMeanStd
 
     from revd.sb3.callback import IntrinsicRewardCallback
+    from revd.sb3.coverage import CoverageCallback
 
 #: Tensors, and values of JSON's types.
 Snapshot = tuple[dict[str, Tensor], dict[str, Any]]
@@ -80,9 +82,14 @@ class PreRolloutState:
 
 
 def take_snapshot(
-    model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None, state: PreRolloutState, *, sessions: int
+    model: OnPolicyAlgorithm,
+    intrinsic: IntrinsicRewardCallback | None,
+    coverage: CoverageCallback | None,
+    state: PreRolloutState,
+    *,
+    sessions: int,
 ) -> Snapshot:
-    """Collect policy, optimiser, bonus and `state`, which must have been copied since the last update."""
+    """Collect policy, optimiser, bonus, visits and `state`, which must have been copied since the last update."""
     tensors, values = policy_snapshot(model.get_parameters(), state.normalization)
     tensors |= _add_prefix("random", state.generators.tensors())
     values |= {"counters": state.counters, "sessions": sessions, "pending": state.pending}
@@ -90,7 +97,20 @@ def take_snapshot(
         checkpoint = intrinsic.checkpoint()
         tensors |= _add_prefix("bonus", checkpoint.tensors)
         values["bonus"] = checkpoint.values
+    if coverage is not None:
+        visits = coverage.state()
+        tensors |= _add_prefix("coverage", visits.tensors)
+        values["coverage"] = visits.values
     return tensors, values
+
+
+def visits_of(snapshot: Snapshot) -> CounterState | None:
+    """The visits in a snapshot; None if none were counted."""
+    tensors, values = snapshot
+    if "coverage" not in values:
+        return None
+    found = without_prefix("coverage", tensors)
+    return CounterState.of({name: tensor.numpy() for name, tensor in found.items()}, values["coverage"])
 
 
 def policy_snapshot(parameters: Mapping[str, Any], normalization: Mapping[str, Tensor]) -> Snapshot:
@@ -109,7 +129,12 @@ def policy_snapshot(parameters: Mapping[str, Any], normalization: Mapping[str, T
     return tensors, {"optimizer": options}
 
 
-def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: IntrinsicRewardCallback | None) -> None:
+def restore_snapshot(
+    snapshot: Snapshot,
+    model: OnPolicyAlgorithm,
+    intrinsic: IntrinsicRewardCallback | None,
+    coverage: CoverageCallback | None,
+) -> None:
     """Restore a training that was built from the same config. The environments start new episodes.
 
     Raises:
@@ -126,6 +151,11 @@ def restore_snapshot(snapshot: Snapshot, model: OnPolicyAlgorithm, intrinsic: In
         load_normalization_state(env, normalization)
     if intrinsic is not None:
         intrinsic.restore(Checkpoint.of(values["bonus"], without_prefix("bonus", tensors)))
+    if coverage is not None:
+        visits = visits_of(snapshot)
+        if visits is None:
+            raise ValueError("the checkpoint holds no visits: they were not counted from the start")
+        coverage.restore(visits)
     _load_counters(model, values["counters"])
     _set_generator_states(without_prefix("random", tensors))
 

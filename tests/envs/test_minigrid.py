@@ -48,3 +48,18 @@ def test_encoders_leave_the_codes_unchanged():
         observation, _ = env.reset(seed=0)
         values = features(env.observation_space, torch.from_numpy(observation)[None])
     assert set(values.unique().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.filterwarnings("ignore:the text mission is dropped")
+@pytest.mark.parametrize("task", ["minigrid/door-key-5x5", "MiniGrid-DoorKey-5x5-v0"])
+def test_infos_hold_the_agents_position(task):
+    with make_env(task) as env:
+        _, info = env.reset(seed=1)
+        assert info["agent_pos"] == tuple(env.unwrapped.agent_pos)
+        places = set()
+        for action in np.random.default_rng(0).integers(3, size=60):
+            *_, info = env.step(action)
+            assert info["agent_pos"] == tuple(env.unwrapped.agent_pos)
+            assert {type(number) for number in info["agent_pos"]} == {int}
+            places.add(info["agent_pos"])
+    assert len(places) > 1

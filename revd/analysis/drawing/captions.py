@@ -73,6 +73,12 @@ def pretty_task(task: str) -> str:
     return " ".join(_pretty_word(word) for word in task.partition("/")[2].split("-"))
 
 
+def pretty_setting(setting: str) -> str:
+    """`pretty_task` of a task with its setting: `minigrid/empty, sparse 0.9` into `Empty, sparse 0.9`."""
+    task, comma, rest = setting.partition(", ")
+    return pretty_task(task) + comma + rest
+
+
 def plural(count: int, word: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -54,7 +54,7 @@ def curve_figure(data: FigureData, *, styles: Mapping[str, Style], window: int =
     rows, columns = grid_shape(len(tasks))
     width = max(columns * _PANEL_WIDTH, 5.0)
     handles = _legend(data, styles)
-    per_row = _legend_columns(handles, width)
+    per_row = legend_columns(handles, width)
     height = rows * _PANEL_HEIGHT + _MARGIN + _LEGEND_ROW * (math.ceil(len(handles) / per_row) - 1)
     figure, body = captioned_figure(width, height, curve_caption(data, window=window))
     grid = body.subplots(rows, columns, squeeze=False).ravel()
@@ -81,7 +81,7 @@ def _legend(data: FigureData, styles: Mapping[str, Style]) -> list[Line2D]:
     return lines + [Line2D([], [], color=_OTHERS, linewidth=2, label=plural(others, "other"))] * bool(others)
 
 
-def _legend_columns(handles: Sequence[Line2D], width: float) -> int:
+def legend_columns(handles: Sequence[Line2D], width: float) -> int:
     """As many columns as fit: labels of variants are long."""
     longest = max(len(str(line.get_label())) for line in handles)
     return int(np.clip(width / (0.8 + 0.085 * longest), 1, len(handles)))

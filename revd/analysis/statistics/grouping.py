@@ -25,7 +25,7 @@ _WEIGHT = "weight"
 # These settings may differ between runs of one method: they do not change what the agent learns from.
 _IGNORED_SETTINGS = frozenset(
     {
-        "task", "algo", "sparse", "seed", "steps", "output", "engine", "device", "trainer",
+        "task", "algo", "sparse", "seed", "steps", "output", "coverage", "engine", "device", "trainer",
         "threads", "emulator_threads", "checkpoint_every", "eval_every", "eval_episodes", "reward_params.seed",
     }
 )  # fmt: skip
@@ -37,6 +37,11 @@ def group_by(runs: Iterable[RecordedRun], key: Callable[[RecordedRun], Key]) -> 
     for run in runs:
         groups.setdefault(key(run), []).append(run)
     return groups
+
+
+def setting(run: RecordedRun) -> str:
+    """The task of a run, and its probability of hidden rewards, if they were sparse."""
+    return run.task if run.sparse is None else f"{run.task}, sparse {run.sparse:g}"
 
 
 def label_variant(label: str) -> str:

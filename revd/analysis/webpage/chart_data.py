@@ -10,10 +10,9 @@ from revd.analysis.drawing.styles import LineStyle, Style, distinct_styles, meth
 from revd.analysis.statistics.aggregate import Profile
 from revd.analysis.statistics.curves import Curve
 from revd.analysis.statistics.figure_data import ReportData
-from revd.analysis.statistics.grouping import group_by
+from revd.analysis.statistics.grouping import group_by, setting
 from revd.analysis.statistics.rollout_curves import rollout_curves
 from revd.analysis.statistics.thresholds import THRESHOLDS
-from revd.analysis.writing.formats import setting
 from revd.arrays import Array
 
 #: A value of a JSON object.

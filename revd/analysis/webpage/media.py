@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from revd.analysis.reading.runs import RecordedRun
-from revd.analysis.writing.formats import setting
+from revd.analysis.statistics.grouping import setting
 from revd.analysis.writing.markdown import link
 from revd.storage.plain_file import read_plain
 

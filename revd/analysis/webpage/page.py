@@ -35,6 +35,8 @@ from revd.analysis.webpage.media import MAX_ALL_BYTES, MAX_BYTES, Medium, find_m
 from revd.analysis.webpage.pictures import Picture, draw_picture
 from revd.analysis.webpage.search_sections import search_sections
 from revd.analysis.webpage.sections import COLUMNS_BEFORE_BARS, comparisons, page_title, results, run_rows, time_rows
+from revd.analysis.webpage.visited_states import visited_states
+from revd.analysis.writing.coverage_section import COVERAGE_EXPLAINED
 from revd.analysis.writing.report import NOTHING_TO_DRAW
 from revd.analysis.writing.return_tables import returns_explained
 from revd.analysis.writing.tables import (
@@ -107,6 +109,8 @@ def _chart_context(data: ReportData) -> dict[str, Any]:
         "index": {method: index for index, method in enumerate(methods)},
         "max_methods": MAX_METHODS,
         "pictures": [_curve_picture(figure, styles) for figure in data.figures],
+        "coverage": visited_states(data, styles),
+        "coverage_explained": COVERAGE_EXPLAINED,
         "figure_notes": list(dict.fromkeys(note for figure in data.figures for note in figure.notes)),
         "nothing_to_draw": NOTHING_TO_DRAW,
     }

@@ -12,9 +12,10 @@ from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import Estimate
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.figure_data import FigureData, ReportData
+from revd.analysis.statistics.grouping import setting
 from revd.analysis.statistics.scores import final_score
 from revd.analysis.statistics.time_use import TimeUse, time_use
-from revd.analysis.writing.formats import MISSING, numbers, setting
+from revd.analysis.writing.formats import MISSING, numbers
 from revd.analysis.writing.return_tables import TaskTable, task_tables
 from revd.analysis.writing.tables import by_method
 

@@ -99,13 +99,13 @@ def _search_names(data: ReportData) -> list[str]:
 
 def _write_search(data: SearchData, path: Path, window: int, on_written: OnWritten) -> SearchFiles:
     csv = write_csv(path.with_name(f"{path.name}.csv"), search_columns(data.search), search_rows(data.search))
-    scores = _write_images(search_figure(data.search), csv)
+    scores = write_images(search_figure(data.search), csv)
     on_written(scores.png)
     curves = None
     if data.curves is not None:
         csv = write_csv(path.with_name(f"{path.name}-curves.csv"), CURVE_COLUMNS, curve_rows(data.curves.curves))
         styles = distinct_styles(data.curves.drawn)
-        curves = _write_images(curve_figure(data.curves, styles=styles, window=window), csv)
+        curves = write_images(curve_figure(data.curves, styles=styles, window=window), csv)
         on_written(curves.png)
     return SearchFiles(data=data, scores=scores, curves=curves)
 
@@ -117,16 +117,17 @@ def _write_figure(
     curves = comparison = None
     if data.curves:
         csv = write_csv(directory / f"{name}.csv", CURVE_COLUMNS, curve_rows(data.curves))
-        curves = _write_images(curve_figure(data, styles=styles, window=window), csv)
+        curves = write_images(curve_figure(data, styles=styles, window=window), csv)
         on_written(curves.png)
     scores = write_csv(directory / f"{name}-scores.csv", SCORE_COLUMNS, score_rows(data.scores))
     if data.aggregate is not None:
         csv = write_csv(directory / f"{name}-comparison.csv", COMPARISON_COLUMNS, comparison_rows(data.aggregate))
-        comparison = _write_images(comparison_figure(data, styles=styles), csv)
+        comparison = write_images(comparison_figure(data, styles=styles), csv)
         on_written(comparison.png)
     return FigureFiles(data=data, curves=curves, comparison=comparison, scores=scores)
 
 
-def _write_images(figure: Figure, csv: Path) -> ImageFiles:
+def write_images(figure: Figure, csv: Path) -> ImageFiles:
+    """Write a figure as PNG and PDF beside the CSV file of its numbers."""
     png, pdf = (save_figure(figure, csv.with_name(csv.stem + suffix)) for suffix in (".png", ".pdf"))
     return ImageFiles(png=png, pdf=pdf, csv=csv)

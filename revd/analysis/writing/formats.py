@@ -1,8 +1,6 @@
-"""Numbers and names of settings as text, the same in Markdown and HTML."""
+"""Numbers as text, the same in Markdown and HTML."""
 
 import math
-
-from revd.analysis.reading.runs import RecordedRun
 
 MISSING = "—"
 
@@ -17,8 +15,3 @@ def numbers(*values: float) -> list[str]:
 def percent(value: float) -> str:
     """Format a fraction in per cent; a dash if it is not finite."""
     return f"{value:.1%}" if math.isfinite(value) else MISSING
-
-
-def setting(run: RecordedRun) -> str:
-    """The task of a run, and its probability of hidden rewards, if they were sparse."""
-    return run.task if run.sparse is None else f"{run.task}, sparse {run.sparse:g}"

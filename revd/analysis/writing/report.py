@@ -11,6 +11,8 @@ from revd.analysis.reading.searches import Search
 from revd.analysis.statistics.curves import WINDOW
 from revd.analysis.statistics.figure_data import ReportData
 from revd.analysis.statistics.grouping import other_settings
+from revd.analysis.writing.coverage_files import CoverageFiles
+from revd.analysis.writing.coverage_section import coverage_section
 from revd.analysis.writing.figure_files import FigureFiles, ImageFiles, ReportFiles, SearchFiles
 from revd.analysis.writing.hand_written import hand_written
 from revd.analysis.writing.markdown import escape, link, table
@@ -41,6 +43,7 @@ def report(
     files: ReportFiles,
     page: Path,
     *,
+    coverage: CoverageFiles | None = None,
     unreadable: Sequence[str] = (),
     parts: Mapping[str, str] = MappingProxyType({}),
     window: int = WINDOW,
@@ -51,6 +54,7 @@ def report(
         *([_what_was_run(data.runs), _returns(data.runs, window)] if data.runs else []),
         _searches(files.searches, page, window),
         _figures(files, page, window),
+        coverage_section(coverage, page),
         hand_written("findings", parts),
         _bonus(data.runs),
         _damaged(data.all_runs),

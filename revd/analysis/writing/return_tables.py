@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from revd.analysis.reading.runs import RecordedRun
 from revd.analysis.statistics.aggregate import CONFIDENCE, RESAMPLES
 from revd.analysis.statistics.curves import WINDOW
-from revd.analysis.statistics.grouping import group_by
+from revd.analysis.statistics.grouping import group_by, setting
 from revd.analysis.statistics.scores import JUDGED_SEEDS, MIN_SEEDS
 from revd.analysis.statistics.task_results import TaskResult
-from revd.analysis.writing.formats import setting
 from revd.analysis.writing.method_tables import TaskColumn, task_columns
 from revd.analysis.writing.result_cells import final_cells, improvement_cell, reaching_cells
 from revd.analysis.writing.tables import Table

@@ -10,9 +10,9 @@ from revd.analysis.drawing.captions import plural
 from revd.analysis.reading.runs import BONUS_COLUMNS, RecordedRun
 from revd.analysis.reading.searches import Search
 from revd.analysis.statistics.figure_data import ReportData
-from revd.analysis.statistics.grouping import group_by
+from revd.analysis.statistics.grouping import group_by, setting
 from revd.analysis.statistics.scores import final_score, runs_with_score
-from revd.analysis.writing.formats import MISSING, numbers, percent, setting
+from revd.analysis.writing.formats import MISSING, numbers, percent
 
 #: Most trials of a search in a table.
 MAX_TRIALS = 20
