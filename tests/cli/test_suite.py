@@ -74,9 +74,9 @@ def test_flags_reach_the_launcher(monkeypatch, capsys):
     assert "Next: revd figure x, revd report x" in capsys.readouterr().out
 
 
-def archive_of(configs, path):
-    """An archive of finished runs of these trainings, as they would have been on another machine."""
-    for config in configs:
+def archive_of(configs, path, *, interrupted=0):
+    """An archive of runs of these trainings as if of another machine; the last so many were interrupted."""
+    for index, config in enumerate(configs):
         fake = {name: value for name, value in config.to_dict().items() if name not in ("task", "seed", "steps")}
         write_run(
             path.parent / "there" / config.task / config.directory.name,
@@ -85,6 +85,7 @@ def archive_of(configs, path):
             seed=config.seed,
             steps=config.steps,
             returns=[1] * 100,
+            state="finished" if index < len(configs) - interrupted else "interrupted",
             **fake,
         )
     return write_archive(load_runs(path.parent / "there"), path)
@@ -92,10 +93,8 @@ def archive_of(configs, path):
 
 def test_a_suite_is_continued_on_another_machine(monkeypatch, tmp_path):
     """The runs of its archive are left out; a run that did not finish there is not."""
-    done = suite_runs("smoke", seeds=[0])[:5]
-    path = archive_of(
-        [replace(config, output=tmp_path / config.directory.name) for config in done], tmp_path / "x.csv.gz"
-    )
+    runs = [replace(config, output=tmp_path / config.directory.name) for config in suite_runs("smoke")[:6]]
+    path = archive_of(runs, tmp_path / "x.csv.gz", interrupted=1)
     seen = []
     monkeypatch.setattr("revd.suites.scheduler.train_all", fake_train_all(seen))
     cli.main(["suite", "smoke", "--archived", str(path)])
