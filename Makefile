@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench results fuzz faults soak check format clean
+.PHONY: help demo test bench results notebook fuzz faults soak check format clean
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
@@ -14,6 +14,7 @@ help:
 	@echo "make soak    two million steps in a cheap environment, to see whether memory grows"
 	@echo "make bench   the speed of the neighbour search and the encoder against alternatives"
 	@echo "make results redraw every figure and table of results/ that has an archive of its runs"
+	@echo "make notebook  execute examples/story.ipynb and keep its pictures"
 	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
 	@echo "make format  fix and format with ruff"
 	@echo "make clean   remove .venv and caches (never runs/)"
@@ -60,6 +61,9 @@ results: .venv/.demo
 	for archive in results/*/runs.csv.gz; do \
 		$(BIN)/revd report $$archive --output $$(dirname $$archive)/README.md || exit 1; \
 	done
+
+notebook: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tools/run_notebook.py examples/story.ipynb
 
 check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff check .
