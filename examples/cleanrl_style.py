@@ -27,11 +27,6 @@ LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP, MAX_NORM = 3e-4, 0.99, 0.95, 0.2, 0.5
 REWARD, STRENGTH = "revd", 0.1  # of the bonus: how much of the policy's advantages is its
 
 
-def scaled(env):
-    """Position and speed from -1 to 1: distances between observations decide what is new."""
-    return gym.wrappers.RescaleObservation(env, np.float32(-1), np.float32(1))
-
-
 def layers(n_inputs, n_outputs, scale):
     """Two hidden layers of 64 units."""
     network = nn.Sequential(nn.Linear(n_inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, n_outputs))
@@ -56,7 +51,9 @@ def main(steps: int = 80_000) -> None:
     """Train, and print a line for each rollout."""
     torch.manual_seed(SEED)
     same_step = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
-    envs = gym.make_vec(TASK, num_envs=N_ENVS, vectorization_mode="sync", vector_kwargs=same_step, wrappers=[scaled])
+    # Distances between observations decide what is new, so all of their numbers should have the same scale.
+    wrappers = [gym.wrappers.NormalizeObservation]
+    envs = gym.make_vec(TASK, num_envs=N_ENVS, vectorization_mode="sync", vector_kwargs=same_step, wrappers=wrappers)
     actor = layers(envs.single_observation_space.shape[0], envs.single_action_space.n, scale=0.01)
     critic = layers(envs.single_observation_space.shape[0], 1, scale=1.0)
     parameters = [*actor.parameters(), *critic.parameters()]

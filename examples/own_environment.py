@@ -30,7 +30,7 @@ from revd.sb3 import IntrinsicRewardCallback
 class Swing(gym.Env):
     """A swing of four metres. The child leans back, sits still, or leans forward, every tenth of a second."""
 
-    def __init__(self, bell=1.6, push=0.5):
+    def __init__(self, bell=1.6, push=0.6):
         self.bell, self.push = bell, push
         self.observation_space = spaces.Box(-10, 10, (2,), np.float32)
         self.action_space = spaces.Discrete(3)
@@ -62,9 +62,10 @@ def main(steps: int = 60_000) -> None:
     check_env(gym.make("Swing-v0").unwrapped, skip_render_check=True)
     for name, callback in {"PPO": None, "PPO+REVD": IntrinsicRewardCallback("revd")}.items():
         env = make_vec_env(lambda: gym.make("Swing-v0"), n_envs=16, seed=1)
-        # Angles and speeds have scales of their own. Distances between observations decide what is new, so normalise
-        # them; the rewards stay as they are.
-        model = PPO("MlpPolicy", VecNormalize(env, norm_reward=False), n_steps=128, seed=1, device="cpu")
+        # Angles and speeds have scales of their own, and distances between observations decide what is new: normalise
+        # them. The rewards stay as they are.
+        env = VecNormalize(env, norm_reward=False)
+        model = PPO("MlpPolicy", env, n_steps=128, batch_size=256, seed=1, device="cpu")
         model.learn(steps, callback=callback)
         rings = sum(sum(rewards) for rewards in env.env_method("get_episode_rewards"))
         print(f"{name}: the bell rang {rings:.0f} times in {model.num_timesteps:,} steps")

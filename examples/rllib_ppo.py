@@ -16,11 +16,11 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 import revd
 
-ENVS, STEPS = 10, 128  # in each batch
+ENVS, STEPS = 10, 200  # in each batch
 
 
-def main(steps: int = 60_000) -> None:
-    """Train, and print a line every ten batches."""
+def main(steps: int = 80_000) -> None:
+    """Train, and print a line for each batch."""
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     config = (
         PPOConfig()
@@ -31,8 +31,17 @@ def main(steps: int = 60_000) -> None:
             num_envs_per_env_runner=ENVS,
             env_to_module_connector=lambda env=None, spaces=None, device=None: MeanStdFilter(),
         )
-        .training(train_batch_size_per_learner=ENVS * STEPS, minibatch_size=128, num_epochs=10, lr=3e-4)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False))
+        .training(
+            train_batch_size_per_learner=ENVS * STEPS,
+            minibatch_size=64,
+            num_epochs=10,
+            lr=3e-4,
+            vf_clip_param=float("inf"),  # RLlib's default of 10 is small beside returns of -100
+            use_kl_loss=False,
+        )
+        .rl_module(
+            model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False)
+        )
         .debugging(seed=1, log_level="ERROR")
     )
     config = revd.rllib.with_intrinsic_reward(config, "revd")
@@ -40,10 +49,9 @@ def main(steps: int = 60_000) -> None:
     batches = -(-steps // (ENVS * STEPS))
     for batch in range(1, batches + 1):
         results = algorithm.train()
-        if batch % 10 == 0 or batch == batches:
-            bonus = results["learners"]["default_policy"]["exploration"]
-            mean = results["env_runners"].get("episode_return_mean", float("nan"))
-            print(f"{batch * ENVS * STEPS:,} steps: return {mean:.1f}, share {bonus['bonus_share']:.2f}")
+        mean = results["env_runners"]["episode_return_mean"]
+        share = results["learners"]["default_policy"]["exploration"]["bonus_share"]
+        print(f"{batch * ENVS * STEPS:,} steps: return {mean:.1f}, share {share:.2f}")
     algorithm.stop()
     ray.shutdown()
 

@@ -16,8 +16,12 @@ from revd import cli
 from revd.sb3 import IntrinsicRewardCallback
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("revd", "tests", "docs", "benchmarks", "tools", "results")
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*/README.md")]
+FOLDERS = ("revd", "tests", "docs", "benchmarks", "examples", "tools", "results")
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "examples/README.md")),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("results/*/README.md"),
+]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

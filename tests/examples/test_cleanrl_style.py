@@ -14,12 +14,12 @@ LINE = re.compile(
 )
 
 
-def log_of(capsys, **settings: object) -> list[tuple[str, ...]]:
+def log_of(capsys, rollouts: int = 2, **settings: object) -> list[tuple[str, ...]]:
     module = load("cleanrl_style")
     before = {name: getattr(module, name) for name in settings}
     vars(module).update(settings)
     try:
-        module.main(steps=2_560)
+        module.main(steps=1_280 * rollouts)
     finally:
         vars(module).update(before)
     return LINE.findall(capsys.readouterr().out)
@@ -35,10 +35,12 @@ def test_both_rewards_are_logged_and_the_weight_follows(capsys):
     assert 0.02 < float(share) < 0.3, "near the strength of 0.1"
 
 
-def test_the_strength_sets_the_share(capsys):
-    shares = [float(log_of(capsys, STRENGTH=strength)[1][-1]) for strength in (0.0, 1.0)]
-    assert shares[0] == 0
-    assert shares[1] > 0.3
+def test_the_policy_follows_the_bonus_with_the_strength_that_is_set(capsys):
+    weak, strong = (log_of(capsys, rollouts=3, STRENGTH=strength) for strength in (0.0, 10.0))
+    assert weak[1][-1] == "0.00"
+    assert float(strong[1][-1]) > 0.5
+    assert weak[1][3] == strong[1][3], "nothing was paid before the second rollout"
+    assert weak[2][3] != strong[2][3], "the third is that of another policy"
 
 
 def test_another_reward_needs_another_name_only(capsys):

@@ -23,8 +23,8 @@ def test_a_script_says_what_it_shows_and_how_to_run_it(name):
     page = ast.get_docstring(tree) or ""
     assert f"    python examples/{name}.py" in page
     assert re.search(r"^    pip install (\.|\"\.\[[\w,]+\]\")$", page, re.MULTILINE)
-    assert re.search(r"[Tt]akes? about .*(second|minute)", page), "how long it takes"
-    assert re.search(r"^It (shows|prints)|[Ll]ook at", page), "what to look at"
+    assert re.search(r"It takes about .* seconds? on one core", " ".join(page.split())), "how long it takes"
+    assert "ook at" in page, "what to look at"
 
 
 @pytest.mark.parametrize("name", NAMES)
