@@ -5,9 +5,10 @@ Run it, from the root of the repository::
     pip install .
     python examples/cleanrl_style.py
 
-The task is MountainCar. `rewards` and `bonuses` are separate arrays, and both are logged. The value function learns the
-task's returns only. Look at `return`, which leaves -200 once the flag is found, and at `weight`, which follows from the
-data: the bonus's part of the advantages keeps its size beside the task's.
+It takes about 30 seconds on one core. The task is MountainCar. `rewards` and `bonuses` are separate arrays, and both
+are logged. The value function learns the task's returns only. Look at `return`, which leaves -200 once the flag is
+found and ends at about -120, and at `weight`, which follows from the data: on average the bonus's part of the
+advantages keeps its size beside the task's.
 
 For a fixed weight, as in the paper, add `weight * bonus` to the rewards before the advantages instead.
 """

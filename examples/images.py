@@ -5,8 +5,9 @@ Run it, from the root of the repository::
     pip install ".[sb3]"
     python examples/images.py
 
-The only reward is 1 in the far corner. Look at the goals that each training has found. The reward needs no setting
-for images: its random convolutions take every uint8 image with sides of 36 pixels or more, and scale the pixels.
+It takes about 30 seconds on one core. The only reward is 1 in the far corner. Look at the goals that each training has
+found: with this seed none, and 195 with the bonus. The reward needs no setting for images: its random convolutions take
+every uint8 image with sides of 36 pixels or more, and scale the pixels.
 """
 
 import gymnasium as gym

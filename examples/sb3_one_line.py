@@ -5,9 +5,9 @@ Run it, from the root of the repository::
     pip install ".[sb3]"
     python examples/sb3_one_line.py
 
-Look at `ep_rew_mean`. An episode that never reaches the flag returns -200, and nothing else tells the agent that there
-is a flag. It should leave -200 after some 40,000 steps. `exploration/bonus_share` is the bonus's part of what the
-policy learns from: about 0.1.
+It takes about 35 seconds on one core. Look at `ep_rew_mean`: an episode that never reaches the flag returns -200, and
+nothing else tells the agent that there is a flag. With this seed it leaves -200 after about 40,000 steps.
+`exploration/bonus_share` is the bonus's part of what the policy learns from: about 0.1 on average.
 """
 
 from stable_baselines3 import PPO

@@ -30,10 +30,10 @@ def test_it_says_what_to_look_at_and_draws_it(run, capsys):
 
 
 def test_coverage_is_read_if_it_was_logged(run, tmp_path, capsys):
-    for name in ("episodes.csv", "progress.csv"):
-        table = pd.read_csv(run / name)
-        if name == "progress.csv":
-            table["exploration/coverage"] = [0.1 * row for row in range(len(table))]
-        table.to_csv(tmp_path / name, index=False)
+    (tmp_path / "episodes.csv").write_bytes((run / "episodes.csv").read_bytes())
+    progress = pd.concat([pd.read_csv(run / "progress.csv")] * 10)
+    progress["exploration/coverage"] = [0.01 * row for row in range(len(progress))]
+    progress.to_csv(tmp_path / "progress.csv", index=False)
     load("reading_the_logs").main(tmp_path)
-    assert "exploration/coverage: 0 early, 0.3 late" in capsys.readouterr().out
+    assert len(progress) == 40
+    assert "exploration/coverage: 0.015 early, 0.375 late" in capsys.readouterr().out
