@@ -5,8 +5,8 @@ Run it, from the root of the repository::
     pip install ".[contrib,minigrid]"
     python examples/minigrid_recurrent.py
 
-The only reward is at the far corner of the room: 1, less what the way took. Look at `ep_rew_mean`, which is 0 while the
-corner is not found.
+It takes about 50 seconds on one core. The only reward is in the far corner of the room: 1, less a part for the steps
+that it took. Look at `ep_rew_mean`, which ends above 0.9 with this seed.
 """
 
 import minigrid  # noqa: F401  registers MiniGrid's environments

@@ -25,7 +25,7 @@ MEANINGS = {
     "exploration/strength": "with 'auto': the part of the bonus that was asked for, less its decay",
     "exploration/task_speaks": "part of recent rollouts whose returns differed; 0 while the task says nothing",
     "exploration/critic_explained_variance": "how much of the bonus still to come its critic predicts; often small",
-    "exploration/bonus_mean": "the mean bonus, before its weight; it shrinks where nothing is new any more",
+    "exploration/bonus_mean": "the mean bonus, before its weight",
     "exploration/coverage": "how much of the task was visited so far",
 }
 
@@ -56,6 +56,7 @@ def main(run: str | Path) -> None:
     panels[0].set_title("return, mean of 50 episodes", loc="left", fontsize="medium")
     for panel, name in zip(panels[1:], columns, strict=True):
         panel.plot(progress["time/total_timesteps"], progress[name])
+        panel.axhline(0, color="0.8", linewidth=0.8, zorder=0)
         panel.set_title(name, loc="left", fontsize="medium")
     panels[-1].set_xlabel("environment steps")
     figure.savefig(run / "logs.png", dpi=100)
