@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench results docs fuzz faults soak check format dist clean
+.PHONY: help demo test bench results notebook docs fuzz faults soak check format dist clean
 
 help:
 	@echo "make demo    PPO against PPO+REVD on MountainCar: a table and a learning curve, in minutes"
@@ -15,6 +15,7 @@ help:
 	@echo "make bench   the speed of the neighbour search and the encoder against alternatives"
 	@echo "make results redraw every figure and table of results/ that has an archive, and the pages that quote them"
 	@echo "make docs    the documentation as a site in build/site; a broken link or a page outside the navigation fails"
+	@echo "make notebook  execute examples/story.ipynb and keep its pictures"
 	@echo "make check   ruff, mypy --strict, the direction of imports, the picture of the packages, whether pip resolves every extra"
 	@echo "make format  fix and format with ruff"
 	@echo "make dist    the package's files for PyPI in dist/, checked"
@@ -76,6 +77,9 @@ docs: .venv/.docs
 	rm -rf build/site
 	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
 	@echo "build/site/index.html"
+
+notebook: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tools/run_notebook.py examples/story.ipynb
 
 check: .venv/.dev .venv/.resolved
 	$(BIN)/ruff check .
