@@ -59,11 +59,15 @@ class States:
         """What a network says of the states at places in ascending order; from n on, these are successors."""
         n = len(self)
         ours, others = places[places < n], places[places >= n] - n
-        # Without repeats the observations are shown as they are, without a copy.
-        shown = [self.observations if len(ours) == n else select(self.observations, ours)] if len(ours) else []
+        values = []
+        if len(ours) > 0.9 * n:
+            # Most of them: to copy these would take longer than to evaluate the others too.
+            values.append(network(self.observations)[ours])
+        elif len(ours):
+            values.append(network(select(self.observations, ours)))
         if len(others):
-            shown.append(select(self._part("successors"), others))
-        return torch.cat([network(each) for each in shown])
+            values.append(network(select(self._part("successors"), others)))
+        return torch.cat(values)
 
     @cached_property
     def _places(self) -> dict[Field, Tensor]:

@@ -59,7 +59,9 @@ def test_equals_one_call_for_each_field(
     if rows is not None:
         expected = [values[rows] for values in expected]
     assert [each.tolist() for each in found] == [each.tolist() for each in expected]
-    assert network.shown == n_distinct(states, fields, rows)
+    # If nine of ten observations are asked for, all are shown.
+    expected_shown = n_distinct(states, fields, rows)
+    assert expected_shown <= network.shown <= expected_shown + n // 10
 
 
 def n_distinct(states: States, fields: Any, rows: Tensor | None) -> int:

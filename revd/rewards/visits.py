@@ -102,13 +102,14 @@ class VisitTable(nn.Module):
 
     def _store(self, keys: Tensor, counts: Tensor, *others: Tensor) -> Tensor:
         """Add counts to the visits of distinct keys, in ascending order; return their visits before."""
-        earlier, new = torch.zeros_like(keys), torch.ones_like(keys, dtype=torch.bool)
+        earlier, is_new = torch.zeros_like(keys), torch.ones_like(keys, dtype=torch.bool)
         for level in ("", WAITING):
             known, places = self._find(level, keys)
             earlier[known] = self._column(level, "visits")[places]
             for name, values in zip(self.columns, (keys, earlier + counts, *others), strict=True):
                 self._column(level, name)[places] = values[known]
-            new &= ~known
+            is_new[known] = False
+        new = is_new.nonzero()[:, 0]
         self._insert(WAITING, *(values[new] for values in (keys, counts, *others)))
         if len(self._column(WAITING, "keys")) > len(self.keys) // 8:
             self.settle()
@@ -123,24 +124,26 @@ class VisitTable(nn.Module):
         return column
 
     def _find(self, level: str, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether each key is in a table, (n,), and the rows of those that are."""
+        """Which keys are in a table, and in which of its rows."""
         table = self._column(level, "keys")
-        if len(table) == 0:
-            return torch.zeros_like(keys, dtype=torch.bool), keys[:0]
+        if len(table) == 0 or len(keys) == 0:
+            return keys[:0], keys[:0]
         rows = torch.searchsorted(table, keys).clamp(max=len(table) - 1)
-        known = table[rows] == keys
+        known = (table[rows] == keys).nonzero()[:, 0]
         return known, rows[known]
 
     def _insert(self, level: str, keys: Tensor, *others: Tensor) -> None:
         """Insert rows that are not in a table, in the order of their keys."""
         table = self._column(level, "keys")
         # The new row i comes after as many others as there are smaller old keys, and i new ones.
-        is_new = torch.zeros(len(table) + len(keys), dtype=torch.bool, device=keys.device)
-        is_new[torch.searchsorted(table, keys) + torch.arange(len(keys), device=keys.device)] = True
+        places = torch.searchsorted(table, keys) + torch.arange(len(keys), device=keys.device)
+        is_old = torch.ones(len(table) + len(keys), dtype=torch.bool, device=keys.device)
+        is_old[places] = False
+        old = is_old.nonzero()[:, 0]
         for name, values in zip(self.columns, (keys, *others), strict=True):
             column = self._column(level, name)
-            merged = column.new_empty(len(is_new))
-            merged[is_new], merged[~is_new] = values, column
+            merged = column.new_empty(len(is_old))
+            merged[places], merged[old] = values, column
             setattr(self, level + name, merged)
 
     def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:

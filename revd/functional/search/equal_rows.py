@@ -20,7 +20,8 @@ def distinct_rows(values: Tensor) -> tuple[Tensor, Tensor]:
     """Rows of (n, …) that hold all its distinct ones, (m,), and for each row its place among them, (n,)."""
     _, numbers, first = first_of_each(row_keys([values]))
     rows, earlier = torch.arange(len(values), device="cpu"), first[numbers]
-    chosen = torch.where(equal_rows([values], [values], earlier), earlier, rows)
+    parts = [values]
+    chosen = torch.where(equal_rows(parts, parts, earlier), earlier, rows)
     distinct, places = chosen.unique(return_inverse=True)
     return distinct, places
 
@@ -56,20 +57,23 @@ def _projections(rows: Tensor, direction: Tensor) -> Tensor:
 def equal_rows(parts: Sequence[Tensor], others: Sequence[Tensor], rows: Tensor) -> Tensor:
     """Whether each row equals the row of the others that is given for it, (n,)."""
     equal = torch.ones(len(rows), dtype=torch.bool, device="cpu")
+    own = rows == torch.arange(len(rows), device="cpu") if parts is others else ~equal
     for part, other in zip(parts, others, strict=True):
         if part.dtype != other.dtype:
             return torch.zeros_like(equal)
-        for chunk, candidates in _gathered(other, rows):
+        for chunk, candidates in _gathered(other, rows, skip=own):
             # Mostly all are equal, which is faster to ask.
             if not torch.equal(part[chunk], candidates):
                 equal[chunk] &= (part[chunk] == candidates).reshape(len(candidates), -1).all(dim=1)
     return equal
 
 
-def _gathered(values: Tensor, rows: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Rows of a tensor, some at a time, in one buffer."""
+def _gathered(values: Tensor, rows: Tensor, *, skip: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Rows of a tensor, some at a time, in one buffer; without chunks in which all are to be skipped."""
     size = max(1, NUMBERS_PER_CHUNK // max(values[:1].numel(), 1))
     buffer = values.new_empty(min(size, len(rows)), *values.shape[1:])
     for start in range(0, len(rows), size):
         chunk = slice(start, min(start + size, len(rows)))
+        if skip[chunk].all():
+            continue
         yield chunk, torch.index_select(values, 0, rows[chunk], out=buffer[: chunk.stop - chunk.start])
