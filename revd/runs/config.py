@@ -76,7 +76,7 @@ class TrainConfig:
     algo_params: Parameters = field(default_factory=Parameters)
     """Hyperparameters of the algorithm, such as n_steps=128 learning_rate=3e-4."""
     coverage: str = "auto"
-    """Whose visits are counted: with auto, the cells of classic control and MiniGrid; MODULE:NAME is a grid or a
+    """What is counted as visited: with auto, cells of classic control and MiniGrid; MODULE:NAME is a grid or a
     function of one's own; none counts nothing. A resumed run keeps it."""
     engine: Engine = "auto"
     """What steps the environments: gymnasium, or envpool, which is faster and has the classic/… and minigrid/… tasks.

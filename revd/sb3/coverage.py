@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from revd.coverage.counter import CellBatch, VisitCounter
 from revd.coverage.defaults import default_grid, tasks_with_defaults
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Bytes of observations that wait to be counted together. Only rollouts of images are larger.
 _WAITING_BYTES = 2**23
+#: Visits that are worth counting. Off-policy algorithms end a rollout after a few steps.
+_MANY_VISITS = 256
 
 
 class CoverageCallback(BaseCallback):
@@ -77,6 +80,8 @@ class CoverageCallback(BaseCallback):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all counts to one safetensors file: no pickles."""
+        if self._counter is not None:
+            self._count()
         write_visits(path, self.state())
 
     def load(self, path: str | PathLike[str]) -> None:
@@ -84,7 +89,7 @@ class CoverageCallback(BaseCallback):
         self.restore(read_visits(path))
 
     def state(self) -> CounterState:
-        """The counts of all completed rollouts."""
+        """The counts of completed rollouts; an off-policy algorithm's last 255 steps may be missing."""
         if self._counter is None:
             raise ValueError("there is nothing to save before training has started")
         return self._counter.state()
@@ -125,8 +130,9 @@ class CoverageCallback(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
-        self._count()
         assert self._counter is not None
+        if isinstance(self.model, OnPolicyAlgorithm) or self._waiting >= _MANY_VISITS:
+            self._count()
         self.latest = {"coverage": self._counter.distinct, "coverage_rollout": self._counter.last_distinct}
         if self._counter.share is not None:
             self.latest["coverage_share"] = self._counter.share

@@ -164,7 +164,7 @@ def test_stages_thin_out_as_a_training_goes_on():
 
 def test_a_restored_counter_continues_as_if_nothing_had_happened():
     rng = np.random.default_rng(0)
-    batches = [rng.integers(-4, 4, (50, 3)) for _ in range(30)]
+    batches = [rng.integers(-4, 4, (50, 3)) for _ in range(28)]
     steps = range(900, 10**6, 900)
     whole = VisitCounter(Grid(AXES))
     count(whole, *batches, steps=steps)

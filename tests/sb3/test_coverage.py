@@ -7,13 +7,14 @@ import pytest
 from gymnasium import spaces
 from sb3_contrib import QRDQN
 from stable_baselines3 import DQN, SAC
-from stable_baselines3.common.callbacks import EveryNTimesteps
+from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnvWrapper, VecNormalize
 
 from revd.coverage import Axis, Grid
 from revd.coverage.defaults import default_grid
+from revd.coverage.state import read_visits
 from revd.sb3 import CoverageCallback, IntrinsicRewardCallback
 from tests.support.environments import TICK, counting_envs
 from tests.support.sb3 import ALL_ALGORITHMS, LatestOfEachRollout, flat_parameters, make_model, trained
@@ -125,6 +126,34 @@ def test_off_policy_algorithms(algorithm):
     callback = CoverageCallback(numbers)
     model.learn(36, callback=callback)
     assert counted(callback) == naive_numbers(18)
+
+
+@pytest.mark.parametrize("many", [8, 10**6])
+def test_short_rollouts_are_counted_together_and_saved_at_once(many, monkeypatch, tmp_path):
+    monkeypatch.setattr("revd.sb3.coverage._MANY_VISITS", many)
+    logged, saved = [], []
+
+    class Witness(BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            logged.append(callback.latest["coverage"])
+
+    class Save(Witness):
+        def _on_step(self):
+            callback.save(tmp_path / "visits")
+            saved.append(len(read_visits(tmp_path / "visits").tables["keys"]))
+            return True
+
+    model = DQN("MlpPolicy", counting_envs(N_ENVS), train_freq=2, learning_starts=99, device="cpu")
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    callback = CoverageCallback(numbers)
+    model.learn(24, callback=[callback, Witness()])
+    assert logged == ([0, 8, 8, 16, 16, 24] if many == 8 else [0] * 6)
+    assert counted(callback) == naive_numbers(12)
+    model.learn(4, callback=[callback, Save()], reset_num_timesteps=False)
+    assert saved[0] == 26, "what waits is counted before it is saved"
 
 
 @pytest.mark.parametrize("first", [0, 1])
