@@ -26,7 +26,7 @@ from revd.envs.tasks import TASKS
 from revd.rewards import REWARDS, check_parameters
 from revd.sb3 import IntrinsicRewardCallback
 from revd.suites.grids import SUITES
-from tests.support.pages import PAGES, ROOT, blocks, each_page, python_blocks, shell_lines, spans, table
+from tests.support.pages import PAGES, ROOT, SAVED, blocks, each_page, python_blocks, shell_lines, spans, table
 
 MODULES = (revd, revd.functional, revd.rllib, revd.sb3, revd.testing)
 PUBLIC: Mapping[str, Any] = {name: getattr(module, name) for module in MODULES for name in module.__all__}
@@ -44,10 +44,6 @@ def test_python_blocks_compile_and_import_what_exists(page: Path) -> None:
     for block in python_blocks(page):
         for name in imported(ast.parse(block, page.name)):
             assert name in SAVED or exists(name), name
-
-
-#: The modules that a reader has saved from a page.
-SAVED = {name for page in PAGES for name in re.findall(r"[Ss]ave this as `(\w+)\.py`", page.read_text())}
 
 
 def imported(tree: ast.Module) -> Iterator[str]:

@@ -9,6 +9,9 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "results", "examples")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in ROOT.glob(f"{folder}/**/*.md"))])
 
+#: The modules that readers save from a page.
+SAVED = {name for page in PAGES for name in re.findall(r"[Ss]ave this as `(\w+)\.py`", page.read_text())}
+
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
