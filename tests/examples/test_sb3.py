@@ -100,7 +100,7 @@ def rings(policy) -> bool:
 
 
 def test_the_recurrent_policy_trains_with_the_bonus(paid, capsys):
-    load("minigrid_recurrent").main(steps=4_096)
+    load("minigrid_recurrent").main(steps=2_048)
     shares = logged(capsys.readouterr().out, "bonus_share")
     assert shares[0] == 0
     assert 0 < shares[1] < 1
