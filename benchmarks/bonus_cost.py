@@ -26,7 +26,7 @@ from training import Training
 
 from revd.rewards import REWARDS
 from revd.sb3 import FastPPO, IntrinsicRewardCallback
-from revd.suites.grids import SUITES
+from revd.suites.catalog import SUITES
 
 TASKS = ("atari/space-invaders", "minigrid/door-key-8x8", "bullet/hopper")
 

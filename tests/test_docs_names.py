@@ -25,7 +25,7 @@ from revd.cli.parsing import parsing_rules
 from revd.envs.tasks import TASKS
 from revd.rewards import REWARDS, check_parameters
 from revd.sb3 import IntrinsicRewardCallback
-from revd.suites.grids import SUITES
+from revd.suites.catalog import SUITES
 from tests.support.pages import PAGES, ROOT, SAVED, blocks, each_page, python_blocks, shell_lines, spans, table
 
 MODULES = (revd, revd.functional, revd.rllib, revd.sb3, revd.testing)

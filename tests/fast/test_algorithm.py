@@ -92,11 +92,11 @@ def test_either_algorithm_resumes_a_checkpoint(replayed: bool) -> None:
     if replayed:
         capturing(model)
     model.learn(2 * 48)
-    tensors, values = take_snapshot(model, None, PreRolloutState.of_model(model, {}), sessions=0)
+    tensors, values = take_snapshot(model, None, None, PreRolloutState.of_model(model, {}), sessions=0)
     save({name: tensor.clone() for name, tensor in tensors.items()})
     for kind in (PPO, FastPPO):
         other = build(kind, noise(FRAMES), seed=9, **small(PPO))
-        restore_snapshot((tensors, values), other, None)
+        restore_snapshot((tensors, values), other, None, None)
         assert torch.equal(parameters(other), parameters(model))
         assert other.policy.optimizer.param_groups[0]["capturable"] is False
         other.learn(48)

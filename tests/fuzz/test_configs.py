@@ -39,6 +39,7 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
     "normalize_bonus": st.sampled_from(["none", "rms"]),
     "reward_params": st.dictionaries(IDENTIFIERS, JSON, max_size=2),
     "algo_params": st.dictionaries(IDENTIFIERS, JSON, max_size=2),
+    "coverage": st.sampled_from(["auto", "none", "x.y:z"]),
     "engine": st.sampled_from(["auto", "gymnasium", "envpool"]),
     "device": st.sampled_from(["auto", "cpu", "cuda:1"]),
     "trainer": st.sampled_from(["auto", "fast", "sb3"]),

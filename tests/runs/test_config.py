@@ -9,7 +9,7 @@ from revd.runs.config import TrainConfig
 from revd.runs.parameters import Parameters
 
 FULL = TrainConfig(
-    coverage="mypkg.cells:rooms",
+    coverage="none",
     task="ale_py:ALE/Pong-v5",
     algo="a2c",
     reward="ride",

@@ -46,7 +46,7 @@ def test_a_training_leaves_everything_behind(config):
     names = {path.name.split(".")[0] for path in directory.iterdir() if path.name != ".lease-1-free"}
     assert names == {
         "config", "run", "status", "episodes", "progress", "events", "model", "normalization", "vecnormalize", "bonus",
-        "checkpoints",
+        "visits", "checkpoints",
     }  # fmt: skip
     status = RunDirectory(directory).read_status()
     assert (status.state, status.steps, status.bonus_share) == ("finished", 192, seen[-1].bonus_share)

@@ -53,7 +53,7 @@ def test_fitting_is_a_pass_of_adam_in_minibatches():
     """By torch's own Adam, which keeps its moments from one fit to the next."""
     critic = BonusCritic(3, seed=5)
     naive = deepcopy(critic)
-    adam = torch.optim.Adam(naive.layers.parameters(), lr=LEARNING_RATE)
+    adam = torch.optim.Adam(naive.layers.parameters(), lr=LEARNING_RATE, fused=True)
     for fit in range(3):
         inputs = embeddings(700 + fit, seed=fit) / 5
         targets = inputs.sin().sum(dim=1)
