@@ -15,8 +15,8 @@ html_title = f"revd {release}"
 # The repository is the source directory: see `make docs`.
 root_doc = "docs/index"
 include_patterns = ["docs/**.md", "results/**.md", "examples/**.md", "*.md"]
-# README.md is the front page on GitHub; docs/index.md is the site's.
-exclude_patterns = ["README.md", ".*", "build", "runs", "revd", "tests", "**/__pycache__"]
+# README.md is the front page on GitHub, PYPI.md on PyPI, and docs/index.md on the site.
+exclude_patterns = ["README.md", "PYPI.md", ".*", "build", "runs", "revd", "tests", "**/__pycache__"]
 
 extensions = [
     "myst_parser",
