@@ -39,7 +39,7 @@ PPO_SETTINGS: dict[str, Any] = {
     "ent_coef": 0.01,
     "gamma": 0.99,
 }
-#: The bonus's advantages are as large as the task's. With the default of 0.1, the decoy holds every method.
+#: The bonus's advantages are as large as the task's. With 0.1, the decoy held all methods that were tried.
 STRENGTH = 1.0
 METHODS = ("none", *REWARDS)
 FIELDS = ("method", "seed", "steps", "cpu_seconds")

@@ -182,10 +182,10 @@ class Rollout:
             expected = (self.n_steps, self.n_envs, *(space.shape or ()))
             raise ValueError(f"{name} must have shape {expected} for {space}, got {tuple(values.shape)}")
         if values.is_floating_point():
-            values = values.to(torch.float32)
+            narrow = values.to(torch.float32)
             # A sum of finite numbers is finite unless it overflows, and takes one pass without memory of its own.
-            if not values.sum().isfinite():
-                self._check_steps(name, values.isfinite(), "a NaN or infinite value")
+            if not narrow.sum().isfinite():
+                self._check_steps(name, narrow.isfinite(), "a NaN or infinite value")
         bounds = discrete_bounds(space)
         if bounds is not None:
             self._check_steps(name, _whole_and_inside(values, *bounds), f"a value outside {space}")

@@ -19,6 +19,9 @@ from revd.observations import Observations, named_tensors, select
 #: Which states of the transitions.
 Field: TypeAlias = Literal["observations", "successors"]
 Network: TypeAlias = Callable[[Observations], Tensor]
+#: Observations with more numbers, images, repeat too rarely: to look for repeats would take longer than they save. Their
+#: successors still are the next observations.
+LARGE = 2**12
 
 
 class States:
@@ -36,15 +39,15 @@ class States:
     def evaluate(self, network: Network, *fields: Field, rows: Tensor | None = None) -> list[Tensor]:
         """What a network says of each field, (n, …) each, or of the given rows of it only.
 
-        On a CPU each distinct state is shown to the network once. On a GPU all are shown, since it would have to be
-        waited for.
+        On a CPU each distinct state is shown to the network once, if states are small or successors are asked for. On a
+        GPU all are shown, since it would have to be waited for.
 
         Args:
             network: Maps observations (n, *obs_shape) to (n, …).
             fields: What is evaluated.
             rows: Indices on the host, (r,).
         """
-        if not self._on_cpu or len(self) == 0:
+        if not self._on_cpu or len(self) == 0 or (self._are_large and "successors" not in fields):
             parts = (self._part(field) for field in fields)
             return [network(part if rows is None else select(part, rows)) for part in parts]
         places = [self._places[field] if rows is None else self._places[field][rows] for field in fields]
@@ -87,8 +90,13 @@ class States:
     def _on_cpu(self) -> bool:
         return all(tensor.device.type == "cpu" for tensor in self._leaves("observations"))
 
+    @property
+    def _are_large(self) -> bool:
+        return sum(tensor[:1].numel() for tensor in self._leaves("observations")) > LARGE
+
     def _leaves(self, field: Field) -> list[Tensor]:
-        return [tensor for _, tensor in named_tensors(field, self._part(field))]
+        """The tensors of a field; those of dicts by key, since two dicts may have another order."""
+        return [tensor for _, tensor in sorted(named_tensors(field, self._part(field)), key=lambda pair: pair[0])]
 
     def _part(self, field: Field) -> Observations:
         part = self.observations if field == "observations" else self.successors

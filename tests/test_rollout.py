@@ -224,6 +224,7 @@ def test_gradients_stay_outside() -> None:
         (spaces.Discrete(300), np.uint8, 255, None),
         (spaces.Discrete(300, start=-100), np.int8, 100, -101),
         (spaces.Discrete(3), np.float32, 2.0, 1.5),
+        (spaces.Discrete(3), np.float64, 2.0, 1 + 1e-9),
         (spaces.Discrete(2), np.bool_, True, None),
         (spaces.MultiBinary(1), np.float64, 1.0, 0.5),
     ],

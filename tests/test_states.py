@@ -83,6 +83,39 @@ def numbers(observations: Observations) -> Tensor:
     return observations
 
 
+def test_dicts_are_compared_by_key() -> None:
+    """Two dicts of one space may have their keys in another order."""
+    rng = np.random.default_rng(0)
+    a, b = (torch.as_tensor(rng.integers(0, 3, (8, 2))).float() for _ in range(2))
+    states = States({"a": a, "b": b[:, :1]}, {"b": b[:, :1].roll(-1, 0), "a": a.roll(-1, 0)})
+
+    def first_of_a(observations: Observations) -> Tensor:
+        assert isinstance(observations, dict)
+        return 10 * observations["a"][:, 0] + observations["b"][:, 0]
+
+    ours, others = states.evaluate(first_of_a, "observations", "successors")
+    assert ours.tolist() == (10 * a[:, 0] + b[:, 0]).tolist()
+    assert others.tolist() == ours.roll(-1).tolist()
+
+
+def test_images_are_compared_with_successors_only() -> None:
+    images = torch.zeros(4, 65, 64, dtype=torch.uint8)
+    images[3] = 1
+    states, network = States(images, images.roll(-1, 0)), Network()
+    (ours,) = states.evaluate(network, "observations")
+    assert network.shown == 4
+    _, others = states.evaluate(network, "observations", "successors")
+    assert network.shown == 4 + 2
+    assert others.tolist() == ours.roll(-1).tolist()
+
+
+def test_a_part_without_numbers_tells_no_states_apart() -> None:
+    parts = {"empty": torch.zeros(3, 0), "full": torch.tensor([1.0, 1.0, 2.0])}
+    network = Network()
+    States(parts, None).evaluate(network, "observations")
+    assert network.shown == 2
+
+
 def test_observations_without_repeats_are_shown_without_a_copy() -> None:
     observations = torch.arange(12.0).reshape(6, 2)
     shown = []

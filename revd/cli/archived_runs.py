@@ -23,6 +23,6 @@ def without_archived(configs: Sequence[TrainConfig], archives: Sequence[Path]) -
         earlier = None if directory is None else TrainConfig.from_dict(settings)
         if earlier is not None and (differences := earlier.differences(config)):
             raise ValueError(f"{str(directory)!r} is a run with other settings ({'; '.join(differences)})")
-        if earlier is None or earlier.steps < config.steps:
+        if earlier is None or earlier.steps != config.steps:
             left.append(config)
     return left

@@ -100,9 +100,10 @@ def test_a_suite_is_continued_on_another_machine(monkeypatch, tmp_path):
     cli.main(["suite", "smoke", "--archived", str(path)])
     ((configs, *_),) = seen
     assert [config.directory for config in configs] == [config.directory for config in suite_runs("smoke")[5:]]
-    # Longer runs are other runs.
-    cli.main(["suite", "smoke", "--archived", str(path), "--steps", "50000"])
-    assert len(seen[1][0]) == len(suite_runs("smoke"))
+    # Longer and shorter runs are other runs.
+    for steps in ("50000", "30000"):
+        cli.main(["suite", "smoke", "--archived", str(path), "--steps", steps])
+        assert len(seen[-1][0]) == len(suite_runs("smoke"))
 
 
 def test_an_archived_run_with_other_settings_is_refused(capsys, tmp_path):

@@ -12,7 +12,21 @@ from tests.examples.scripts import load
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "first"
     flags = ["--task", "CartPole-v1", "--steps", "512", "--n-envs", "2", "--algo-params", "n_steps=64"]
-    cli.main(["train", *flags, "--reward", "revd", "--device", "cpu", "--no-progress", "--coverage", "none", "--output", str(path)])
+    cli.main(
+        [
+            "train",
+            *flags,
+            "--reward",
+            "revd",
+            "--device",
+            "cpu",
+            "--no-progress",
+            "--coverage",
+            "none",
+            "--output",
+            str(path),
+        ]
+    )
     return path
 
 

@@ -30,7 +30,7 @@ class TaskColumn:
 
     task: str
     sparse: float | None
-    steps: int
+    steps: tuple[int, ...]
     results: dict[str, TaskResult]
 
     @property
@@ -38,6 +38,12 @@ class TaskColumn:
         """The task's name, and how many of its rewards were hidden."""
         name = pretty_task(self.task)
         return name if self.sparse is None else f"{name} with {self.sparse:.0%} of rewards hidden"
+
+    @property
+    def length(self) -> str:
+        """The steps of its runs; of several numbers the smallest and the largest."""
+        shortest, longest = f"{self.steps[0]:,}", f"{self.steps[-1]:,}"
+        return longest if shortest == longest else f"{shortest} to {longest}"
 
     @property
     def threshold(self) -> float | None:
@@ -51,7 +57,7 @@ def task_columns(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> list[T
         TaskColumn(
             task=task,
             sparse=sparse,
-            steps=max(run.total_steps for run in group),
+            steps=tuple(sorted({run.total_steps for run in group})),
             results={
                 found.method: found for found in task_results(group, threshold=THRESHOLDS.get(task), window=window)
             },
@@ -62,7 +68,7 @@ def task_columns(runs: Sequence[RecordedRun], *, window: int = WINDOW) -> list[T
 
 def final_table(columns: Sequence[TaskColumn], methods: Collection[str] = ()) -> list[str]:
     """Final returns with their intervals; only of some methods if these are named."""
-    return _table([f"{column.title}, {column.steps:,} steps" for column in columns], columns, methods, _final_cell)
+    return _table([f"{column.title}, {column.length} steps" for column in columns], columns, methods, _final_cell)
 
 
 def steps_table(columns: Sequence[TaskColumn], methods: Collection[str] = ()) -> list[str]:
@@ -99,5 +105,5 @@ def _final_cell(column: TaskColumn, result: TaskResult) -> str:
 
 
 def _steps_cell(column: TaskColumn, result: TaskResult) -> str:
-    reached, median = reaching_cells(result, column.steps)
+    reached, median = reaching_cells(result, column.steps[-1])
     return median if reached == MISSING else f"{median} ({reached})"

@@ -78,7 +78,7 @@ def _task_table(column: TaskColumn) -> Table:
     rows = []
     for result in results:
         row: list[object] = [result.method, result.seeds, *final_cells(result)]
-        row += reaching_cells(result, column.steps) if threshold is not None else []
+        row += reaching_cells(result, column.steps[-1]) if threshold is not None else []
         row += [improvement_cell(result, base)] if base is not None else []
         rows.append(row)
     return Table.of(columns, rows, numbers=len(columns) - 1)

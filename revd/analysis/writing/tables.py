@@ -19,7 +19,8 @@ MAX_TRIALS = 20
 
 #: What the numbers of `bonus_table` mean.
 BONUS_EXPLAINED = (
-    "Share of the bonus in the absolute reward, and of its computation in the wall time: means over rollouts."
+    "Share of the bonus in the absolute rewards, or with weight auto in the absolute advantages, and of its computation "
+    "in the wall time: means over rollouts."
 )
 DAMAGE_EXPLAINED = "Their numbers would be wrong, so they are in no table and no figure above."
 SOFTWARE_EXPLAINED = "Hours of finished runs, each its wall-clock time alone; of a resumed run, its last session."
@@ -99,7 +100,7 @@ def bonus_table(runs: Sequence[RecordedRun]) -> Table:
         values = [[value for value in found if np.isfinite(value)] for found in means]
         if any(values):
             rows.append((task, method, *(percent(float(np.mean(found)) if found else np.nan) for found in values)))
-    return Table.of(("task", "method", "share of the reward", "share of the time"), rows, numbers=2)
+    return Table.of(("task", "method", "share of the bonus", "share of the time"), rows, numbers=2)
 
 
 def damage_table(runs: Sequence[RecordedRun]) -> Table:

@@ -40,7 +40,7 @@ def row_keys(parts: Sequence[Tensor]) -> Tensor:
     generator = torch.Generator("cpu").manual_seed(0)
     keys = torch.zeros(len(parts[0]), device="cpu")
     for part in parts:
-        rows = part.reshape(len(part), -1)
+        rows = part.reshape(len(part), -1) if part.numel() else part.new_zeros(len(part), 1)
         sample = rows[:, :: max(1, -(-rows.shape[1] // KEY_SIZE))]
         keys += _projections(sample, torch.randn(sample.shape[1], generator=generator, device="cpu"))
     return keys.nan_to_num_()
