@@ -31,12 +31,18 @@ from revd.suites.catalog import SUITES
 TASKS = ("atari/space-invaders", "minigrid/door-key-8x8", "bullet/hopper")
 
 
+def callback(name: str) -> IntrinsicRewardCallback:
+    """The callback of NAME, with its defaults, or of NAME@WEIGHT, with that fixed weight."""
+    reward, _, weight = name.partition("@")
+    return IntrinsicRewardCallback(reward, weight=float(weight)) if weight else IntrinsicRewardCallback(reward)
+
+
 class Watchers(BaseCallback):
     """Lets several bonuses look at the same rollouts; the policy learns without them."""
 
     def __init__(self, rewards: list[str]) -> None:
         super().__init__()
-        self.children = {name: IntrinsicRewardCallback(name) for name in rewards}
+        self.children = {name: callback(name) for name in rewards}
         self.seconds: dict[str, list[float]] = defaultdict(list)
 
     def _init_callback(self) -> None:
@@ -88,7 +94,7 @@ class Watched(Training):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", default=TASKS)
-    parser.add_argument("--rewards", nargs="+", default=list(REWARDS))
+    parser.add_argument("--rewards", nargs="+", default=list(REWARDS), help="NAME, or NAME@WEIGHT")
     parser.add_argument("--trainer", choices=("fast", "sb3"), default="fast")
     parser.add_argument("--engine", default="auto", choices=("auto", "gymnasium", "envpool"))
     parser.add_argument("--warm-up", type=int, default=2, help="first rollouts, which do not count")
