@@ -19,8 +19,8 @@ from revd.observations import Observations, named_tensors, select
 #: Which states of the transitions.
 Field: TypeAlias = Literal["observations", "successors"]
 Network: TypeAlias = Callable[[Observations], Tensor]
-#: Observations with more numbers, images, repeat too rarely: to look for repeats would take longer than they save. Their
-#: successors still are the next observations.
+#: Observations with more numbers, images, repeat too rarely: to look for repeats would take longer than they save.
+#: Their successors still are the next observations.
 LARGE = 2**12
 
 

@@ -19,8 +19,8 @@ MAX_TRIALS = 20
 
 #: What the numbers of `bonus_table` mean.
 BONUS_EXPLAINED = (
-    "Share of the bonus in the absolute rewards, or with weight auto in the absolute advantages, and of its computation "
-    "in the wall time: means over rollouts."
+    "Share of the bonus in the absolute rewards, or with weight auto in the absolute advantages, and of its "
+    "computation in the wall time: means over rollouts."
 )
 DAMAGE_EXPLAINED = "Their numbers would be wrong, so they are in no table and no figure above."
 SOFTWARE_EXPLAINED = "Hours of finished runs, each its wall-clock time alone; of a resumed run, its last session."
