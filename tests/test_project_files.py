@@ -2,8 +2,10 @@
 
 import re
 import subprocess
+import tarfile
 import zipfile
 from importlib.metadata import entry_points, requires
+from os.path import normpath
 from pathlib import Path
 from shutil import copytree, which
 
@@ -176,12 +178,34 @@ def test_the_declared_pythons_are_the_required_ones():
     assert PROJECT["requires-python"] == f">=3.{min(minor)}"
 
 
-def test_the_wheel_holds_the_whole_package(tmp_path, monkeypatch, capfd):
-    for name in ("pyproject.toml", "PYPI.md", "LICENSE", "MANIFEST.in"):
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    copytree(ROOT / "revd", tmp_path / "revd", ignore=lambda _, names: {"__pycache__"} & set(names))
+def copy_sources(folder: Path, *directories: str) -> None:
+    """Copy what packages are built of, for a build writes beside it."""
+    for path in filter(Path.is_file, ROOT.iterdir()):
+        (folder / path.name).write_bytes(path.read_bytes())
+    for name in directories:
+        copytree(ROOT / name, folder / name, ignore=lambda _, names: {"__pycache__"} & set(names))
+    (folder / "dist").mkdir()
+
+
+def test_pages_of_the_source_distribution_link_only_to_files_in_it(tmp_path, monkeypatch, capfd):
+    copy_sources(tmp_path, "revd", "docs", "examples", "results")
+    (tmp_path / "examples" / "x.pyc").touch()
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "dist").mkdir()
+    with tarfile.open(tmp_path / "dist" / build_meta.build_sdist("dist")) as archive:
+        files = {Path(member.name) for member in archive.getmembers()}
+    pages = [file for file in files if file.suffix == ".md"]
+    assert len(pages) > 40
+    for page in pages:
+        text = (ROOT / page.relative_to(page.parts[0])).read_text()
+        targets = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target]
+        missing = [target for target in targets if Path(normpath(page.parent / target)) not in files]
+        assert not missing, page
+    assert not [file for file in files if file.suffix == ".pyc"]
+
+
+def test_the_wheel_holds_the_whole_package(tmp_path, monkeypatch, capfd):
+    copy_sources(tmp_path, "revd")
+    monkeypatch.chdir(tmp_path)
     wheel = zipfile.ZipFile(tmp_path / "dist" / build_meta.build_wheel("dist"))
     files = {path.relative_to(tmp_path).as_posix() for path in (tmp_path / "revd").rglob("*") if path.is_file()}
     assert {name for name in wheel.namelist() if not name.startswith(f"revd-{revd.__version__}")} == files
