@@ -4,6 +4,7 @@ They come from `run.json`, which is untrusted, and readers paste them into a she
 """
 
 import shlex
+from collections.abc import Sequence
 
 
 def repeat_command(text: object) -> str | None:
@@ -20,10 +21,18 @@ def repeat_command(text: object) -> str | None:
         return None
     if words[:2] != ["revd", "train"] or any(_is_unsafe(word) for word in words):
         return None
-    if "--output" in words:
-        at = words.index("--output")
-        del words[at : at + 2]
-    return shlex.join(words)
+    return shlex.join(_without_output(words))
+
+
+def _without_output(words: Sequence[str]) -> list[str]:
+    kept = []
+    waiting = iter(words)
+    for word in waiting:
+        if word == "--output":
+            next(waiting, None)
+        elif not word.startswith("--output="):
+            kept.append(word)
+    return kept
 
 
 def _is_unsafe(word: str) -> bool:

@@ -8,8 +8,17 @@ from pathlib import Path
 
 from revd.analysis.reading.evaluations import last_evaluation
 from revd.analysis.reading.runs import RecordedRun, load_run
-from revd.analysis.writing.model_card import MARK, NORMALIZATION, Result, card_result, model_card, model_name
+from revd.analysis.writing.model_card import (
+    MARK,
+    NORMALIZATION,
+    Result,
+    card_result,
+    exported_model_name,
+    model_card,
+    model_name,
+)
 from revd.storage.atomic import make_directory, replacing, write_whole
+from revd.storage.plain_file import read_plain_text
 from revd.storage.run_files import CONFIG, EVALUATIONS, FILM, MODEL, VEC_NORMALIZE
 
 CARD = "README.md"
@@ -25,23 +34,25 @@ def write_hub_folder(directory: Path, output: Path) -> list[str]:
 
     Raises:
         ValueError: The run is unfinished, damaged or has no return.
-        FileExistsError: The output is neither empty nor an earlier export.
+        FileExistsError: The output is neither empty nor an earlier export, or one whose model is not known.
     """
     run = load_run(directory)
     _require_finished(run)
     result = card_result(run, last_evaluation(directory / EVALUATIONS))
     _require_free(output)
+    earlier = _earlier_files(output)
     copies = _copies(run)
     film = next((name for name in _FILMS.values() if name in copies), None)
     card = model_card(run, result, normalized=NORMALIZATION in copies, film=film)
     make_directory(output)
-    for stale in (NORMALIZATION, *_FILMS.values()):
+    for stale in earlier:
         (output / stale).unlink(missing_ok=True)
+    # Before the model, whose name follows from it: a later export finds the model even if this one is killed.
+    write_whole(output / CONFIG, _config(run).encode())
     for name, source in copies.items():
         with replacing(output / name) as path:
             shutil.copyfile(source, path)
-    texts = {CONFIG: _config(run), RESULTS: _results(result), CARD: card}
-    for name, text in texts.items():
+    for name, text in {RESULTS: _results(result), CARD: card}.items():
         write_whole(output / name, text.encode())
     return [CARD, *copies, CONFIG, RESULTS]
 
@@ -66,6 +77,21 @@ def _require_free(output: Path) -> None:
         raise FileExistsError(
             f"output {str(output)!r} is neither empty nor an earlier export; choose another directory"
         )
+
+
+def _earlier_files(output: Path) -> list[str]:
+    """The files of an earlier export that this one may not overwrite. Its config says what its model was called."""
+    if not output.exists() or not any(output.iterdir()):
+        return []
+    try:
+        config = json.loads(read_plain_text(output / CONFIG))
+        model = exported_model_name(config if isinstance(config, dict) else {})
+    except (OSError, ValueError, RecursionError) as error:
+        raise FileExistsError(
+            f"output {str(output)!r} is an earlier export whose {CONFIG} does not tell its model ({error}); choose "
+            "another directory"
+        ) from error
+    return [f"{model}.zip", NORMALIZATION, *_FILMS.values()]
 
 
 def _copies(run: RecordedRun) -> Mapping[str, Path]:

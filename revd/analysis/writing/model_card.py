@@ -45,7 +45,19 @@ class Result:
 
 def model_name(run: RecordedRun) -> str:
     """`ALGO-TASK`, as the tools of the hub name models; without characters that a file name must not have."""
-    return re.sub(r"[^\w.+-]+", "-", f"{_algo(run)}-{run.task}").strip(".-")
+    return _model_name(_algo(run), run.task)
+
+
+def exported_model_name(config: Mapping[str, Any]) -> str:
+    """The same of the `config.json` of an export; a ValueError if it has no algorithm or no task."""
+    algo, task = config.get("algo"), config.get("task")
+    if algo not in tuple(_CLASSES) or not isinstance(task, str):
+        raise ValueError(f"algo must be one of {', '.join(_CLASSES)} and task a name, got {algo!r} and {task!r}")
+    return _model_name(algo, task)
+
+
+def _model_name(algo: str, task: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", f"{algo}-{task}").strip(".-")
 
 
 def card_result(run: RecordedRun, evaluation: Evaluation | None) -> Result:

@@ -156,6 +156,43 @@ def test_an_earlier_export_is_replaced_and_other_files_are_kept(tmp_path):
     assert (tmp_path / "hub" / ".gitattributes").read_text() == "kept"
 
 
+def test_the_model_of_another_task_is_not_published_too(tmp_path):
+    hub = tmp_path / "hub"
+    write_hub_folder(finished_run(tmp_path / "first", task="CartPole-v1"), hub)
+    assert (hub / "ppo-CartPole-v1.zip").exists()
+    (hub / "ppo-CartPole-v0.zip").write_text("mine")
+    write_hub_folder(finished_run(tmp_path / "second", algo="a2c", task="A/B"), hub)
+    assert {path.name for path in hub.glob("*.zip")} == {"ppo-CartPole-v0.zip", "a2c-A-B.zip"}
+    write_hub_folder(finished_run(tmp_path / "third"), hub)
+    assert {path.name for path in hub.glob("*.zip")} == {"ppo-CartPole-v0.zip", "ppo-MountainCar-v0.zip"}
+
+
+def test_a_killed_export_leaves_no_model_that_the_next_one_does_not_know(tmp_path, monkeypatch):
+    hub = tmp_path / "hub"
+    write_hub_folder(finished_run(tmp_path / "first", task="CartPole-v1"), hub)
+    with monkeypatch.context() as patch:
+        patch.setattr("revd.analysis.writing.hub_folder._results", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write_hub_folder(finished_run(tmp_path / "second", task="Acrobot-v1"), hub)
+    assert (hub / "ppo-Acrobot-v1.zip").exists()
+    write_hub_folder(finished_run(tmp_path / "third"), hub)
+    assert [path.name for path in hub.glob("*.zip")] == ["ppo-MountainCar-v0.zip"]
+
+
+@pytest.mark.parametrize(
+    "config", [None, "", "[]", "{}", '{"algo": "ppo"}', '{"algo": ["ppo"], "task": "x"}', '{"algo": "ppo", "task": 3}']
+)
+def test_an_export_that_does_not_tell_its_model_is_refused(config, tmp_path):
+    hub = tmp_path / "hub"
+    write_hub_folder(finished_run(tmp_path / "first", task="CartPole-v1"), hub)
+    (hub / "config.json").unlink()
+    if config is not None:
+        (hub / "config.json").write_text(config)
+    with pytest.raises(FileExistsError, match=r"config\.json does not tell its model .*; choose another directory"):
+        write_hub_folder(finished_run(tmp_path / "second"), hub)
+    assert [path.name for path in hub.glob("*.zip")] == ["ppo-CartPole-v1.zip"]
+
+
 @pytest.mark.parametrize("kind", ["file", "foreign"])
 def test_another_directory_is_refused(kind, tmp_path, capsys):
     hub = tmp_path / "hub"
