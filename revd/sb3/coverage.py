@@ -192,7 +192,7 @@ def _default_cells(env: VecEnv) -> Grid:
     """The default grid of the task that an environment steps; a ValueError if there is none."""
     spec = env.get_attr("spec")[0]
     name = getattr(spec, "id", None)
-    grid = None if name is None else default_grid(name, env.observation_space.shape)
+    grid = None if name is None else default_grid(name, env.observation_space)
     if grid is None:
         task = "this task" if name is None else f"{name!r}"
         raise ValueError(
