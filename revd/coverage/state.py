@@ -28,6 +28,7 @@ class CounterState:
     """Everything that a counter needs to continue.
 
     Attributes:
+        description: The cells in one line; empty in files from before it was saved.
         steps: Environment steps of the training so far.
         tables: Keys and counts of all cells, and of those of the plane.
         is_full: Whether a cell had no room in the first or the second table.
@@ -37,6 +38,7 @@ class CounterState:
         stages: The stages so far.
     """
 
+    description: str
     steps: int
     tables: Mapping[str, Array]
     is_full: tuple[bool, bool]
@@ -63,6 +65,7 @@ class CounterState:
     def values(self) -> dict[str, Any]:
         """Everything else, in JSON's types."""
         return {
+            "description": self.description,
             "steps": self.steps,
             "is_full": list(self.is_full),
             "interval": self.interval,
@@ -96,6 +99,7 @@ class CounterState:
         try:
             plane, width = values["plane"], values["width"]
             return cls(
+                description=str(values.get("description", "")),
                 steps=_natural("steps", values["steps"]),
                 tables=_table(arrays, "keys", "counts") | _table(arrays, "map_keys", "map_counts"),
                 is_full=(bool(values["is_full"][0]), bool(values["is_full"][1])),
