@@ -116,6 +116,7 @@ class VisitCounter:
     def state(self) -> CounterState:
         """A copy of everything needed to continue counting."""
         return CounterState(
+            description=self.description,
             steps=self.steps,
             tables={
                 "keys": self._table.keys,
@@ -132,6 +133,8 @@ class VisitCounter:
 
     def restore(self, state: CounterState) -> None:
         """Continue from a state; a ValueError if it is of other cells, or not a state."""
+        if state.description not in ("", self.description):
+            raise ValueError(f"the saved visits are of {state.description!r}, and those here of {self.description!r}")
         if isinstance(self._cell, Grid) and state.plane != self._plane:
             raise ValueError(f"the saved visits are of the plane {state.plane}, and those here of {self._plane}")
         self._table.restore(state.tables["keys"], state.tables["counts"], is_full=state.is_full[0])

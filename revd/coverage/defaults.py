@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,24 +16,46 @@ GRID_WORLDS = ("MiniGrid-", "BabyAI-")
 
 
 class _Default(NamedTuple):
-    """The grid of a task, and the shape of the observations that it reads."""
+    """The grid of a task, and the bounds of the observations that it reads."""
 
     grid: Grid
-    shape: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def reads(self, space: Any) -> bool:
+        """Whether observations of this space are the task's own."""
+        return _is_close(getattr(space, "low", None), self.low) and _is_close(getattr(space, "high", None), self.high)
 
 
-def default_grid(task_id: str, observation_shape: tuple[int, ...] | None) -> Grid | None:
-    """The grid of a Gymnasium task; None if it has none, or if wrappers have changed its observations."""
+def default_grid(task_id: str, space: Any) -> Grid | None:
+    """The grid of a Gymnasium task; None if it has none, or if wrappers have changed its observations.
+
+    Args:
+        task_id: Its id.
+        space: Its observation space. Wrappers that scale observations change the bounds.
+    """
     name = task_id.rpartition(":")[2]
     if name.startswith(GRID_WORLDS):
         return POSITIONS
     found = _CLASSIC.get(name)
-    return found.grid if found is not None and found.shape == observation_shape else None
+    return found.grid if found is not None and found.reads(space) else None
 
 
 def tasks_with_defaults() -> list[str]:
     """Ids of the tasks with a default grid; `MiniGrid-*` stands for all of that name."""
     return [*_CLASSIC, *(f"{prefix}*" for prefix in GRID_WORLDS)]
+
+
+def _is_close(bound: Array | None, expected: tuple[float, ...]) -> bool:
+    if bound is None or bound.shape != (len(expected),):
+        return False
+    # Some versions of Gymnasium write float32's largest number for infinity.
+    bound = np.where(np.abs(bound) > 1e38, np.copysign(np.inf, bound), bound)
+    return np.allclose(bound, expected, rtol=1e-5)
+
+
+def _symmetric(grid: Grid, *high: float) -> _Default:
+    return _Default(grid, tuple(-bound for bound in high), high)
 
 
 def _angle(name: str, bins: int) -> Axis:
@@ -84,11 +106,13 @@ _ACROBOT = Grid(
     _acrobot,
 )
 
+_MOUNTAIN_CARS = _Default(_MOUNTAIN_CAR, (-1.2, -0.07), (0.6, 0.07))
+_CART_POLES = _symmetric(_CART_POLE, 4.8, math.inf, math.radians(24), math.inf)
 _CLASSIC: Mapping[str, _Default] = {
-    "MountainCar-v0": _Default(_MOUNTAIN_CAR, (2,)),
-    "MountainCarContinuous-v0": _Default(_MOUNTAIN_CAR, (2,)),
-    "CartPole-v0": _Default(_CART_POLE, (4,)),
-    "CartPole-v1": _Default(_CART_POLE, (4,)),
-    "Pendulum-v1": _Default(_PENDULUM, (3,)),
-    "Acrobot-v1": _Default(_ACROBOT, (6,)),
+    "MountainCar-v0": _MOUNTAIN_CARS,
+    "MountainCarContinuous-v0": _MOUNTAIN_CARS,
+    "CartPole-v0": _CART_POLES,
+    "CartPole-v1": _CART_POLES,
+    "Pendulum-v1": _symmetric(_PENDULUM, 1, 1, 8),
+    "Acrobot-v1": _symmetric(_ACROBOT, 1, 1, 1, 1, 4 * math.pi, 9 * math.pi),
 }

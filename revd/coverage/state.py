@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FORMAT = "revd-visits-1"
 _LIMIT = 2**63
+#: The numbers of an axis must be smaller, so that it can be drawn.
+_AXIS_LIMIT = 1e12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,6 +28,7 @@ class CounterState:
     """Everything that a counter needs to continue.
 
     Attributes:
+        description: The cells in one line; empty in files from before it was saved.
         steps: Environment steps of the training so far.
         tables: Keys and counts of all cells, and of those of the plane.
         is_full: Whether a cell had no room in the first or the second table.
@@ -35,6 +38,7 @@ class CounterState:
         stages: The stages so far.
     """
 
+    description: str
     steps: int
     tables: Mapping[str, Array]
     is_full: tuple[bool, bool]
@@ -61,6 +65,7 @@ class CounterState:
     def values(self) -> dict[str, Any]:
         """Everything else, in JSON's types."""
         return {
+            "description": self.description,
             "steps": self.steps,
             "is_full": list(self.is_full),
             "interval": self.interval,
@@ -94,15 +99,16 @@ class CounterState:
         try:
             plane, width = values["plane"], values["width"]
             return cls(
+                description=str(values.get("description", "")),
                 steps=_natural("steps", values["steps"]),
                 tables=_table(arrays, "keys", "counts") | _table(arrays, "map_keys", "map_counts"),
                 is_full=(bool(values["is_full"][0]), bool(values["is_full"][1])),
                 interval=max(_natural("interval", values["interval"]), 1),
                 width=None if width is None else _natural("width", width),
-                plane=None if plane is None else (Axis(**plane[0]), Axis(**plane[1])),
+                plane=None if plane is None else (_axis(plane[0]), _axis(plane[1])),
                 stages=tuple(_stages(arrays["stage_cells"], arrays["stage_visits"], values["stages"])),
             )
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(f"these are no saved visits: {type(error).__name__}: {error}") from error
 
 
@@ -128,6 +134,14 @@ def _natural(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value < _LIMIT:
         raise ValueError(f"{name} of the saved visits must be an integer of at least 0, got {value!r}")
     return value
+
+
+def _axis(values: Mapping[str, Any]) -> Axis:
+    for name in ("size", "low", "high"):
+        value = values.get(name)
+        if value is not None and not abs(value) < _AXIS_LIMIT:
+            raise ValueError(f"{name} of an axis of the saved visits must lie within ± {_AXIS_LIMIT:g}, got {value:g}")
+    return Axis(**values)
 
 
 def _table(arrays: Mapping[str, Array], keys: str, counts: str) -> dict[str, Array]:

@@ -179,7 +179,7 @@ def prepare(config: TrainConfig) -> Training:
     training = Training(model=model)
     if config.reward != NO_REWARD:
         training.intrinsic = _make_bonus(config, model.observation_space, model.action_space)
-    cell = cells_of(config, env.observation_space.shape)
+    cell = cells_of(config, env.observation_space)
     if cell is not None:
         training.coverage = CoverageCallback(cell)
     training.check()
@@ -219,12 +219,12 @@ def export(training: Training, run: RunDirectory) -> None:
         training.intrinsic.save(run.bonus)
 
 
-def cells_of(config: TrainConfig, observation_shape: tuple[int, ...] | None) -> Grid | CellFunction | None:
+def cells_of(config: TrainConfig, space: Space) -> Grid | CellFunction | None:
     """What a training counts the visits of; None if it counts nothing."""
     if config.coverage == NO_COVERAGE:
         return None
     if config.coverage == AUTO:
-        return default_grid(find_task(config.task).gymnasium_id, observation_shape)
+        return default_grid(find_task(config.task).gymnasium_id, space)
     return import_cells(config.coverage)
 
 

@@ -12,6 +12,7 @@ from revd.envs.tasks import Engine, find_task
 from revd.rewards.recipes import reward_names
 from revd.rewards.segment_memory import SegmentMemory
 from revd.rollout import Rollout, map_observations
+from revd.runs.config import NO_COVERAGE
 from revd.runs.directory import RunDirectory
 from revd.runs.train import env_settings, prepare
 from revd.training.episode_player import play_episode
@@ -144,10 +145,20 @@ def _check_numbers(seed: int, max_steps: int) -> None:
 
 
 def _without_training_options(config: TrainConfig) -> TrainConfig:
-    """The training without options that only learning needs; on the CPU, since the run may be another machine's."""
+    """The training without options that only learning needs; on the CPU, since the run may be another machine's.
+
+    An episode's visits are not counted: the run's `coverage` may name a module, which is not imported.
+    """
     engine: Engine = "auto" if find_task(config.task).family == "envpool" else "gymnasium"
     return replace(
-        config, engine=engine, device="cpu", eval_every=0, init_from=None, init_value=False, init_optimizer=False
+        config,
+        coverage=NO_COVERAGE,
+        engine=engine,
+        device="cpu",
+        eval_every=0,
+        init_from=None,
+        init_value=False,
+        init_optimizer=False,
     )
 
 

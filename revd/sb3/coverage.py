@@ -15,6 +15,7 @@ from revd.coverage.defaults import default_grid, tasks_with_defaults
 from revd.coverage.grid import CellFunction, Grid
 from revd.coverage.lookup import import_cells
 from revd.coverage.state import CounterState, read_visits, write_visits
+from revd.sb3.terminal_observations import TerminalObservations
 
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
@@ -31,7 +32,7 @@ class CoverageCallback(BaseCallback):
     """Counts the distinct cells that a training has visited: a measure of exploration, with or without a bonus.
 
     Each step counts the state that it leads to, at the end of an episode its last one. Observations are those before
-    VecNormalize. It works with all algorithms of SB3, alone or with other callbacks in a list.
+    VecNormalize. It works with all algorithms of SB3 and sb3-contrib but ARS, alone or with other callbacks in a list.
 
     After each rollout it logs
 
@@ -39,7 +40,7 @@ class CoverageCallback(BaseCallback):
     - `exploration/coverage_share`: their share of all cells of the grid, if it has ends,
     - `exploration/coverage_rollout`: distinct cells of this rollout.
 
-    A second `learn()` continues to count.
+    A second `learn()` continues to count, and its steps follow those of the first.
 
     Args:
         cell: A `Grid`, a function `(observations, infos) -> cells`, or "MODULE:NAME" of one of both. The function gets
@@ -57,6 +58,8 @@ class CoverageCallback(BaseCallback):
         self._counter = None if self._cell is None else VisitCounter(self._cell)
         self._pending: CounterState | None = None
         self._normalization: VecNormalize | None = None
+        self._below: TerminalObservations | None = None
+        self._earlier_steps = 0
         self._observations: list[Any] = []
         self._infos: list[dict[str, Any]] = []
         self._waiting, self._waiting_bytes = 0, 0
@@ -111,11 +114,16 @@ class CoverageCallback(BaseCallback):
     def _on_training_start(self) -> None:
         normalization = self.model.get_vec_normalize_env()
         self._normalization = normalization if normalization is not None and normalization.norm_obs else None
+        self._below = None if self._normalization is None else TerminalObservations.below(self._normalization)
+        # SB3 restarts num_timesteps with each learn(), unless it is told not to. The visits continue.
+        assert self._counter is not None
+        self._earlier_steps = max(self._counter.steps - self.num_timesteps, 0)
 
     def _on_step(self) -> bool:
         if "new_obs" not in self.locals:
             raise RuntimeError(
-                "the callback is not shown the steps: pass CoverageCallback to learn() itself or in a list"
+                "the callback is not shown the steps: pass CoverageCallback to learn() itself or in a list. "
+                "ARS shows no steps to any callback"
             )
         assert self._counter is not None
         self._waiting += len(self.locals["infos"])
@@ -141,19 +149,20 @@ class CoverageCallback(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._count()
+        if self._normalization is not None:
+            TerminalObservations.remove(self._normalization)
 
     def _successors(self) -> Any:
         """The observations that the step has led to, before VecNormalize; at an episode's end its last one."""
-        if self._normalization is None:
-            observations = _copied(self.locals["new_obs"])
-        else:
+        if self._normalization is not None and self._below is not None:
             observations = self._normalization.get_original_obs()
+            for env, terminal in self._below.terminal_observations.items():
+                _put_row(observations, env, terminal)
+            return observations
+        observations = _copied(self.locals["new_obs"])
         dones = self.locals["dones"]
         for env in np.flatnonzero(dones).tolist() if dones.any() else ():
             terminal = self.locals["infos"][env].get("terminal_observation")
-            if terminal is not None and self._normalization is not None:
-                # VecNormalize has replaced it. What it clipped, at ten deviations, is lost.
-                terminal = self._normalization.unnormalize_obs(terminal)
             if terminal is not None:
                 _put_row(observations, env, terminal)
         return observations
@@ -172,7 +181,7 @@ class CoverageCallback(BaseCallback):
         assert self._counter is not None
         self._find_cells()
         if self._batches:
-            self._counter.count(self._batches, self.num_timesteps)
+            self._counter.count(self._batches, self._earlier_steps + self.num_timesteps)
             self._batches = []
         if self._counter.full is not None and not self._warned:
             self._warned = True
@@ -183,7 +192,7 @@ def _default_cells(env: VecEnv) -> Grid:
     """The default grid of the task that an environment steps; a ValueError if there is none."""
     spec = env.get_attr("spec")[0]
     name = getattr(spec, "id", None)
-    grid = None if name is None else default_grid(name, env.observation_space.shape)
+    grid = None if name is None else default_grid(name, env.observation_space)
     if grid is None:
         task = "this task" if name is None else f"{name!r}"
         raise ValueError(

@@ -38,6 +38,7 @@ def write_counted_run(directory, *, cells=(1, 2), share=None, visits=(), plane=F
         table = (keys[order], np.array(counts, np.int64)[order])
         tables = dict(zip(("keys", "counts", "map_keys", "map_counts"), table * 2, strict=True))
         state = CounterState(
+            description="",
             steps=steps,
             tables=tables,
             is_full=(False, False),

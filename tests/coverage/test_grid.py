@@ -4,6 +4,7 @@ import re
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces, wrappers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,7 +104,7 @@ def test_states_without_a_cell_are_refused(coordinates, observations, message):
 @pytest.mark.parametrize("task", [name for name in tasks_with_defaults() if "*" not in name and name != "CartPole-v0"])
 def test_default_grids_cover_what_the_task_shows(task):
     with gymnasium.make(task) as env:
-        grid = default_grid(task, env.observation_space.shape)
+        grid = default_grid(task, env.observation_space)
         rng, states = np.random.default_rng(0), [env.reset(seed=0)[0]]
         env.action_space.seed(0)
         for _ in range(300):
@@ -120,26 +121,51 @@ def test_default_grids_cover_what_the_task_shows(task):
         assert axis.bins * axis.size == pytest.approx(axis.high - axis.low)
 
 
+def default_grid_of(task):
+    with gymnasium.make(task) as env:
+        return default_grid(task, env.observation_space)
+
+
 def test_angles_are_read_from_sine_and_cosine():
     angle = 0.3
-    pendulum = default_grid("Pendulum-v1", (3,))
+    pendulum = default_grid_of("Pendulum-v1")
     (cell,) = pendulum.cells(np.array([[math.cos(angle), math.sin(angle), 2.1]]), []).tolist()
     assert cell == list(naive_cell(pendulum.axes, (angle, 2.1)))
-    acrobot = default_grid("Acrobot-v1", (6,))
+    acrobot = default_grid_of("Acrobot-v1")
     state = [math.cos(1), math.sin(1), math.cos(-2), math.sin(-2), 3.0, -4.0]
     (cell,) = acrobot.cells(np.array([state]), []).tolist()
     assert cell == list(naive_cell(acrobot.axes, (1, -2, 3.0, -4.0)))
 
 
 def test_the_plane_of_cart_pole_is_position_and_angle():
-    grid = default_grid("CartPole-v1", (4,))
+    grid = default_grid_of("CartPole-v1")
     assert [axis.name for axis in grid.axes] == ["position", "angle", "velocity", "angular velocity"]
     (cell,) = grid.cells(np.array([[1.0, -2.0, 0.1, 2.6]]), []).tolist()
     assert cell == list(naive_cell(grid.axes, (1.0, 0.1, -2.0, 2.6)))
 
 
 def test_tasks_with_other_observations_have_no_default():
-    assert default_grid("MountainCar-v0", (8,)) is None
-    assert default_grid("ALE/Breakout-v5", (84, 84, 4)) is None
-    assert default_grid("MiniGrid-Empty-8x8-v0", (7, 7, 21)).coordinates == "agent_pos"
-    assert default_grid("minigrid:BabyAI-GoToObj-v0", None).coordinates == "agent_pos"
+    image = spaces.Box(0, 255, (7, 7, 21), np.uint8)
+    assert default_grid("MountainCar-v0", spaces.Box(-1, 1, (8,))) is None
+    assert default_grid("MountainCar-v0", spaces.Discrete(3)) is None
+    assert default_grid("ALE/Breakout-v5", image) is None
+    assert default_grid("MiniGrid-Empty-8x8-v0", image).coordinates == "agent_pos"
+    assert default_grid("minigrid:BabyAI-GoToObj-v0", spaces.Dict({})).coordinates == "agent_pos"
+
+
+def test_the_largest_float_may_stand_for_infinity():
+    high = np.array([4.8, np.finfo(np.float32).max, math.radians(24), np.finfo(np.float32).max], np.float32)
+    assert default_grid("CartPole-v1", spaces.Box(-high, high)) is not None
+    assert default_grid("CartPole-v1", spaces.Box(-high, 2 * high.clip(max=100))) is None
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        wrappers.NormalizeObservation,
+        lambda env: wrappers.RescaleObservation(env, np.float32(0), np.float32(1)),
+    ],
+)
+def test_scaled_observations_have_no_default(wrap):
+    with wrap(gymnasium.make("MountainCar-v0")) as env:
+        assert default_grid("MountainCar-v0", env.observation_space) is None

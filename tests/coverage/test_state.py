@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,13 @@ def test_a_counter_that_has_seen_nothing_is_saved_too(path):
         ({"stages": []}, "two coordinates and a count of each cell"),
         ({"plane": [{"name": "a"}]}, "these are no saved visits"),
         ({"plane": [{"name": "a", "size": 0}, {"name": "b"}]}, "size of axis 'a'"),
+        (
+            {"plane": [{"name": "a", "size": 1e308}, {"name": "b"}]},
+            "size of an axis of the saved visits must",
+        ),
+        ({"plane": [{"name": "a", "size": 10**400}, {"name": "b"}]}, "saved visits"),
+        ({"plane": [{"name": "a"}, {"name": "b", "low": -1e300, "high": 1e300}]}, "low of an axis"),
+        ({"plane": [{"name": "a"}, {"name": "b", "low": 0, "high": 1e12, "size": 1e11}]}, "high of an axis"),
         ({"width": -3}, "width of the saved visits"),
         ({"is_full": 1}, "these are no saved visits"),
     ],
@@ -101,7 +109,35 @@ def test_damaged_and_other_files_are_refused(path):
 
 def test_visits_of_another_plane_are_refused():
     with pytest.raises(ValueError, match="the saved visits are of the plane"):
-        VisitCounter(Grid((Axis(name="a"), Axis(name="c")))).restore(counted().state())
+        VisitCounter(Grid((Axis(name="a"), replace(GRID.axes[1], unit="km")))).restore(counted().state())
+
+
+def rooms(observations, infos):
+    return np.zeros(len(observations), int)
+
+
+def kinds(observations, infos):
+    return np.ones(len(observations), int)
+
+
+def test_visits_of_other_cells_are_refused():
+    deeper = Grid((*GRID.axes, Axis(name="c")))
+    with pytest.raises(ValueError, match=re.escape("are of 'a by 1, b 0 … 8 by 1', and those")):
+        VisitCounter(deeper).restore(counted().state())
+    message = f"are of 'cells of {__name__}:rooms', and those here of 'cells of {__name__}:kinds'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        VisitCounter(kinds).restore(VisitCounter(rooms).state())
+    with pytest.raises(ValueError, match="are of 'cells of"):
+        VisitCounter(GRID).restore(VisitCounter(rooms).state())
+
+
+def test_files_from_before_the_cells_were_described_are_read():
+    state = counted().state()
+    values = {name: value for name, value in state.values.items() if name != "description"}
+    counter = VisitCounter(GRID)
+    counter.restore(CounterState.of(state.arrays, values))
+    assert counter.total == state.tables["counts"].sum()
+    assert counter.state().description == "a by 1, b 0 … 8 by 1"
 
 
 def test_the_values_are_json():

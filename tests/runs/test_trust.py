@@ -179,6 +179,23 @@ def test_a_run_cannot_have_a_package_imported_by_being_watched(config, tmp_path,
     assert mark.exists(), "asked for"
 
 
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_run_cannot_have_its_cells_imported_by_being_watched(config, tmp_path, monkeypatch, trust):
+    monkeypatch.syspath_prepend(tmp_path)
+    mark = tmp_path / "imported"
+    (tmp_path / "planted_cells.py").write_text(f"import os; os.mkdir({str(mark)!r})")
+    path = config.directory / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "coverage": "planted_cells:rooms"}))
+    assert len(watch(config.directory, max_steps=2, trust=trust).frames) == 2
+    monkeypatch.chdir(tmp_path)
+    cli.main(["report", "run"])
+    cli.main(["figure", "run"])
+    train(replace(config, output=tmp_path / "tuned", init_from=config.directory))
+    with pytest.raises(FileExistsError, match="coverage is 'planted_cells:rooms' there and 'auto' here"):
+        train(replace(config, steps=3 * ROLLOUT))
+    assert not mark.exists()
+
+
 @pytest.mark.parametrize("name", ["checkpoints", "status.json", "progress.csv", "log.txt", ".lease-9"])
 def test_links_in_a_run_lead_nowhere(config, tmp_path, name):
     outside = tmp_path / "outside"

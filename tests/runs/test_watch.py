@@ -1,4 +1,5 @@
 import hashlib
+import json
 import math
 from dataclasses import replace
 
@@ -102,6 +103,16 @@ def test_an_episode_shorter_than_k_is_paid_nothing(run):
 
 def test_without_a_reward_there_is_no_bonus(config):
     assert watch(other(config, "none", reward="none"), max_steps=3).bonus is None
+
+
+def test_a_run_from_before_visits_were_counted_can_be_watched(config):
+    """Its config names no coverage, which then means "auto", and its checkpoint holds no visits."""
+    run = other(config, "uncounted", coverage="none")
+    path = run / "config.json"
+    values = json.loads(path.read_text())
+    del values["coverage"], values["resolved"]["coverage"]
+    path.write_text(json.dumps(values))
+    assert len(watch(run, max_steps=3).frames) == 3
 
 
 def test_a_policy_with_memory(config):

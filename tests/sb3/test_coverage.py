@@ -5,12 +5,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from sb3_contrib import QRDQN
+from sb3_contrib import ARS, QRDQN
 from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.vec_env import VecEnvWrapper, VecNormalize
+from stable_baselines3.common.vec_env import VecEnvWrapper, VecFrameStack, VecNormalize
 
 from revd.coverage import Axis, Grid
 from revd.coverage.defaults import default_grid
@@ -59,6 +59,43 @@ def test_observations_are_those_before_vec_normalize():
     callback = CoverageCallback(numbers)
     trained(callback, env=VecNormalize(counting_envs(N_ENVS)))
     assert counted(callback) == naive_numbers(18)
+
+
+#: Each number has a cell of its own, at whose edge it lies: the slightest error counts the neighbour.
+EDGES = Grid((Axis(name="n", size=TICK),))
+
+
+def test_terminal_observations_are_exact_and_not_clipped():
+    callback = CoverageCallback(EDGES)
+    trained(callback, env=VecNormalize(counting_envs(N_ENVS), clip_obs=0.5), rollouts=6)
+    assert counted(callback) == naive_numbers(36)
+
+
+def test_observations_are_those_below_a_vec_normalize_inside_other_wrappers():
+    callback = CoverageCallback(EDGES)
+    trained(callback, env=VecFrameStack(VecNormalize(counting_envs(N_ENVS)), 3))
+    assert counted(callback) == naive_numbers(18)
+
+
+def test_the_environments_are_afterwards_as_before():
+    callback = CoverageCallback(EDGES)
+    envs = counting_envs(N_ENVS)
+    normalization = VecNormalize(envs)
+
+    class Break(BaseCallback):
+        def _on_step(self):
+            assert normalization.venv.venv is envs
+            if self.num_timesteps == 16:
+                raise RuntimeError("broken")
+            return True
+
+    model = make_model("PPO", normalization, n_steps=6)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="broken"):
+            model.learn(36, callback=[callback, Break()])
+    model.learn(12, callback=[callback, CoverageCallback(EDGES)], reset_num_timesteps=False)
+    assert normalization.venv is envs
+    model.learn(12, reset_num_timesteps=False)
 
 
 def test_vec_normalize_may_normalize_rewards_alone():
@@ -190,6 +227,24 @@ def test_a_second_learn_counts_on():
     assert callback.state().steps == 48
 
 
+def test_steps_are_those_of_all_trainings(tmp_path):
+    """SB3 restarts its count of the steps with each learn(), unless it is told not to."""
+    pairs = Grid((Axis(name="n", size=TICK), Axis(name="m", size=TICK)))
+    callback = CoverageCallback(pairs)
+    model = trained(callback, env=counting_envs(N_ENVS))
+    model.learn(36, callback=callback)
+    model.learn(12, callback=callback, reset_num_timesteps=False)
+    assert callback.state().steps == 84
+    assert callback.visits.stages[-1].steps == 84
+    assert callback.visits.stages[-1].visits.sum() == 84
+    callback.save(tmp_path / "visits")
+    loaded = CoverageCallback(pairs)
+    loaded.load(tmp_path / "visits")
+    trained(loaded, env=counting_envs(N_ENVS))
+    assert loaded.visits.stages[-1].steps == 84 + 36
+    assert loaded.visits.stages[-1].visits.sum() == 84 + 36
+
+
 def test_counts_are_saved_and_loaded(tmp_path):
     callback = CoverageCallback(numbers)
     with pytest.raises(ValueError, match="nothing to save before training has started"):
@@ -223,6 +278,9 @@ def test_tasks_without_a_default_need_cells():
     flat = make_vec_env(lambda: gymnasium.wrappers.FrameStackObservation(gymnasium.make("CartPole-v1"), 2))
     with pytest.raises(ValueError, match=r"cells of 'CartPole-v1' with observations of shape \(2, 4\): pass cell="):
         make_model("PPO", flat).learn(8, callback=CoverageCallback())
+    scaled = make_vec_env(lambda: gymnasium.wrappers.NormalizeObservation(gymnasium.make("MountainCar-v0")))
+    with pytest.raises(ValueError, match="the unchanged observations of MountainCar-v0"):
+        make_model("PPO", scaled).learn(8, callback=CoverageCallback())
 
 
 def test_cells_may_be_named():
@@ -242,6 +300,13 @@ def test_a_callback_that_is_not_shown_the_steps_says_so():
     callback.init_callback(model)
     with pytest.raises(RuntimeError, match="pass CoverageCallback to learn"):
         callback.on_step()
+
+
+def test_ars_shows_no_steps():
+    model = ARS("LinearPolicy", counting_envs(N_ENVS), n_delta=1, device="cpu")
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    with pytest.raises(RuntimeError, match="ARS shows no steps to any callback"):
+        model.learn(16, callback=CoverageCallback(numbers))
 
 
 def test_the_child_of_another_callback_counts_what_it_is_shown():
@@ -272,6 +337,8 @@ def test_the_blocks_of_the_page_run(monkeypatch, tmp_path):
 
 def test_the_page_lists_the_default_grids():
     text = (Path(__file__).parents[2] / "docs" / "coverage.md").read_text()
-    for name, shape in (("MountainCar-v0", 2), ("CartPole-v1", 4), ("Pendulum-v1", 3), ("Acrobot-v1", 6)):
+    for name in ("MountainCar-v0", "CartPole-v1", "Pendulum-v1", "Acrobot-v1"):
+        with gymnasium.make(name) as env:
+            grid = default_grid(name, env.observation_space)
         (row,) = re.findall(rf"^\| `[^|]*{name}.*$", text, re.MULTILINE)
-        assert f": {default_grid(name, (shape,)).n_cells:,} |" in row
+        assert f": {grid.n_cells:,} |" in row
