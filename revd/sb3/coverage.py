@@ -156,7 +156,7 @@ class CoverageCallback(BaseCallback):
         """The observations that the step has led to, before VecNormalize; at an episode's end its last one."""
         if self._normalization is not None and self._below is not None:
             observations = self._normalization.get_original_obs()
-            for env, terminal in self._below.terminal_observations.items():
+            for env, terminal in self._below.latest.items():
                 _put_row(observations, env, terminal)
             return observations
         observations = _copied(self.locals["new_obs"])

@@ -5,50 +5,53 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from stable_baselines3.common.vec_env import VecEnvWrapper
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.vec_env import VecNormalize
-    from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
+    from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 
-class TerminalObservations(VecEnvWrapper):
-    """Keeps the terminal observations of the last step, and changes nothing.
+class TerminalObservations:
+    """Keeps the terminal observations of the last step of an environment, and changes nothing.
 
-    VecNormalize overwrites those in the infos. Its inverse is not exact, and what it has clipped is lost.
+    VecNormalize overwrites those in the infos. Its inverse is not exact, and what it has clipped is lost. A wrapper
+    below it would do the same, but SB3's evaluations compare the wrappers of two environments one by one.
 
     Attributes:
-        terminal_observations: Those of the last step, by environment.
+        latest: Those of the last step, by environment.
     """
 
-    terminal_observations: dict[int, Any]
+    def __init__(self, venv: VecEnv) -> None:
+        self._step_wait = venv.step_wait
+        self.latest: dict[int, Any] = {}
 
     @classmethod
     def below(cls, normalization: VecNormalize) -> TerminalObservations:
-        """Put one between a VecNormalize and its environments; one that is already there stays."""
-        venv = normalization.venv
-        if not isinstance(venv, cls):
-            venv = normalization.venv = cls(venv)
-        return venv
+        """Watch the environments below a VecNormalize; one that already does stays."""
+        watcher = _watcher(normalization)
+        if watcher is None:
+            watcher = cls(normalization.venv)
+            normalization.venv.step_wait = watcher.step_wait  # type: ignore[method-assign]
+        return watcher
 
     @staticmethod
     def remove(normalization: VecNormalize) -> None:
         """Undo `below`."""
-        if isinstance(normalization.venv, TerminalObservations):
-            normalization.venv = normalization.venv.venv
-
-    def reset(self) -> VecEnvObs:
-        """Reset all environments."""
-        self.terminal_observations = {}
-        return self.venv.reset()
+        if _watcher(normalization) is not None:
+            del normalization.venv.step_wait
 
     def step_wait(self) -> VecEnvStepReturn:
         """Wait for the step of all environments."""
-        received = self.venv.step_wait()
+        received = self._step_wait()
         _, _, dones, infos = received
-        self.terminal_observations = {
+        self.latest = {
             env: infos[env]["terminal_observation"]
             for env in np.flatnonzero(dones).tolist()
             if "terminal_observation" in infos[env]
         }
         return received
+
+
+def _watcher(normalization: VecNormalize) -> TerminalObservations | None:
+    found = getattr(vars(normalization.venv).get("step_wait"), "__self__", None)
+    return found if isinstance(found, TerminalObservations) else None
