@@ -50,7 +50,7 @@ def measure(task: str, engine: str, algorithm: type[BaseAlgorithm], steps: int) 
     """The seconds of the callback, those of the training, and its steps."""
     on_policy = algorithm is FastPPO
     env = make_vec_env(task, n_envs=10 if on_policy else 1, engine=engine, normalize="observations")
-    callback = TimedCoverage(default_grid(find_task(task).gymnasium_id, env.observation_space.shape))
+    callback = TimedCoverage(default_grid(find_task(task).gymnasium_id, env.observation_space))
     options = PPO_SETTINGS[find_task(task).family] if on_policy else {}
     model = algorithm("MlpPolicy", env, device="cpu", seed=0, **options)
     began = time.process_time()
