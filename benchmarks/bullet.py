@@ -16,10 +16,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from measure import arguments, interleaved, machine, markdown_table
+from measure import interleaved, machine, markdown_table, parse_options
 
 from revd.envs.make import make_env, register
-from revd.envs.silence import QuietStart, silenced
+from revd.envs.silence import SilentFirstReset, silenced
 from revd.envs.tasks import TASKS, Task
 
 with silenced():
@@ -29,17 +29,17 @@ PHYSICS_STEPS = 2_000
 
 
 def main() -> None:
-    given = arguments(__doc__, seconds=20)
-    print(f"{machine(given.device)}; medians, µs\n")
+    options = parse_options(__doc__, seconds=20)
+    print(f"{machine(options.device)}; medians, µs\n")
     header = ("task", "package", "ours", "ours is faster by", "of it physics", "reset, package", "reset, ours")
     robots = [task for task in TASKS.values() if task.entry_point is not None]
-    print(markdown_table(header, [measured(task, given.seconds) for task in robots]))
+    print(markdown_table(header, [measured(task, options.seconds) for task in robots]))
 
 
 def measured(task: Task, seconds: float) -> list[str]:
     """A row for a robot."""
     register(task)
-    players = {"package": Player(QuietStart(gymnasium.make(task.gymnasium_id))), "ours": Player(make_env(task))}
+    players = {"package": Player(SilentFirstReset(gymnasium.make(task.gymnasium_id))), "ours": Player(make_env(task))}
     steps: dict[str, Callable[[], object]] = {name: player.step for name, player in players.items()}
     resets: dict[str, Callable[[], object]] = {name: player.reset for name, player in players.items()}
     step = interleaved(steps, seconds=seconds, device="cpu", max_repeats=1_000_000)

@@ -83,7 +83,7 @@ class ChainVecEnv(VecEnv):
         self._rooms = np.full(self.num_envs, self._start)
         self._steps = np.zeros(self.num_envs, dtype=np.int64)
         self._decoy_left = np.ones(self.num_envs, dtype=bool)
-        return self._one_hot[self._rooms]
+        return self._observations()
 
     def step_async(self, actions: Array) -> None:
         self._rooms = np.clip(self._rooms + self.moves[self._rooms, actions], 0, self._last)
@@ -99,7 +99,11 @@ class ChainVecEnv(VecEnv):
             infos[env]["TimeLimit.truncated"] = not found[env]
         self._rooms[dones], self._steps[dones], self._decoy_left[dones] = self._start, 0, True
         rewards = (found + self._decoy * decoy).astype(np.float32)
-        return self._one_hot[self._rooms], rewards, dones, infos
+        return self._observations(), rewards, dones, infos
+
+    def _observations(self) -> Array:
+        observations: Array = self._one_hot[self._rooms]
+        return observations
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         return [getattr(self, attr_name) for _ in self._get_indices(indices)]
@@ -146,7 +150,7 @@ def main() -> None:
     print(markdown_table(header, [row(method, runs, arguments.steps) for method in arguments.methods]))
 
 
-def measure(methods: Iterable[str], seeds: Iterable[int], output: Path, **settings: float) -> None:
+def measure(methods: Iterable[str], seeds: Iterable[int], output: Path, **settings: Any) -> None:
     """Run what the file does not have yet, seed by seed."""
     output.parent.mkdir(parents=True, exist_ok=True)
     done = {(run["method"], int(run["seed"])) for run in read(output)}
@@ -159,7 +163,9 @@ def measure(methods: Iterable[str], seeds: Iterable[int], output: Path, **settin
 def run(method: str, seed: int, *, budget: int = BUDGET, strength: float = STRENGTH) -> dict[str, Any]:
     """Train until the first reward; a row of the file. No steps: it was not found."""
     stop = StopAtReward()
-    callbacks = [stop] if method == "none" else [IntrinsicRewardCallback(method, strength=strength), stop]
+    callbacks: list[BaseCallback] = (
+        [stop] if method == "none" else [IntrinsicRewardCallback(method, strength=strength), stop]
+    )
     model = FastPPO("MlpPolicy", ChainVecEnv(N_ENVS), seed=seed, device="cpu", **PPO_SETTINGS)
     began = time.process_time()
     model.learn(budget, callback=callbacks)

@@ -19,12 +19,12 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from training import PPO_SETTINGS
 
 from revd.coverage.defaults import default_grid
-from revd.envs.tasks import find_task
+from revd.envs.tasks import Engine, find_task
 from revd.sb3 import CoverageCallback, FastPPO
 from revd.training.vec_env import make_vec_env
 
 #: Task, engine and algorithm of each row.
-ROWS = (
+ROWS: tuple[tuple[str, Engine, type[BaseAlgorithm]], ...] = (
     ("classic/mountain-car", "envpool", FastPPO),
     ("classic/mountain-car", "gymnasium", FastPPO),
     ("minigrid/door-key-8x8", "envpool", FastPPO),
@@ -46,7 +46,7 @@ def main() -> None:
     print(markdown_table(["task", "engine", "algorithm", "microseconds per step", "share of the time"], rows))
 
 
-def measure(task: str, engine: str, algorithm: type[BaseAlgorithm], steps: int) -> tuple[float, float, int]:
+def measure(task: str, engine: Engine, algorithm: type[BaseAlgorithm], steps: int) -> tuple[float, float, int]:
     """The seconds of the callback, those of the training, and its steps."""
     on_policy = algorithm is FastPPO
     env = make_vec_env(task, n_envs=10 if on_policy else 1, engine=engine, normalize="observations")

@@ -22,12 +22,13 @@ from scipy.stats import mannwhitneyu
 from revd.analysis.reading.runs import load_runs
 from revd.analysis.statistics.curves import steps_to_reach
 from revd.analysis.statistics.scores import final_score
+from revd.envs.tasks import Engine
 from revd.runs.train import train
 from revd.suites.grids import suite_runs
 
 #: Steps of each task, and the return that counts as learnt.
 TASKS = {"classic/mountain-car": (120_000, -150.0), "minigrid/door-key-8x8": (500_000, 0.9)}
-ENGINES = ("gymnasium", "envpool")
+ENGINES: tuple[Engine, ...] = ("gymnasium", "envpool")
 
 
 def main() -> None:

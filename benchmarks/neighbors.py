@@ -186,7 +186,8 @@ def broadcast_kthvalue(x: Tensor, y: Tensor) -> Pair:
     """Only the k-th neighbour, episode by episode, as in the method's original code."""
 
     def search(rows: Tensor, columns: Tensor, k: int) -> Tensor:
-        return torch.linalg.vector_norm(rows[:, None] - columns[None], dim=-1).kthvalue(k, dim=-1).values
+        nearest: Tensor = torch.linalg.vector_norm(rows[:, None] - columns[None], dim=-1).kthvalue(k, dim=-1).values
+        return nearest
 
     own = [search(episode, episode, K + 1) for episode in x]
     return torch.stack(own), torch.stack([search(*pair, K) for pair in zip(x, y, strict=True)])

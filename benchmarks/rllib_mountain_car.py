@@ -89,15 +89,18 @@ def train(method: str, *, seed: int, steps: int, runners: int) -> RecordedRun:
 
 def ppo(*, seed: int, runners: int) -> PPOConfig:
     """The settings of `revd demo` as RLlib's config."""
-    orthogonal = {"fcnet_kernel_initializer": "orthogonal_", "fcnet_kernel_initializer_kwargs": {"gain": sqrt(2)}}
-    zeros = {"fcnet_bias_initializer": "zeros_", "head_fcnet_bias_initializer": "zeros_"}
+    orthogonal: dict[str, Any] = {
+        "fcnet_kernel_initializer": "orthogonal_",
+        "fcnet_kernel_initializer_kwargs": {"gain": sqrt(2)},
+    }
+    zeros: dict[str, Any] = {"fcnet_bias_initializer": "zeros_", "head_fcnet_bias_initializer": "zeros_"}
     return (
         PPOConfig()
         .environment(TASK)
         .env_runners(
             num_env_runners=runners,
             num_envs_per_env_runner=ENVS // runners,
-            env_to_module_connector=lambda env=None, spaces=None, device=None: MeanStdFilter(),
+            env_to_module_connector=lambda *_: MeanStdFilter(),
         )
         .training(
             train_batch_size_per_learner=ENVS * STEPS,

@@ -46,6 +46,7 @@ def main() -> None:
     start = parameters(reference)
     _, callback = reference._setup_learn(1, None)
     rows = []
+    assert reference.env is not None
     for number in range(1, arguments.updates + 1):
         reference.collect_rollouts(reference.env, callback, reference.rollout_buffer, reference.n_steps)
         for model in others:

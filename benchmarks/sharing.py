@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=20, help="of each training")
     parser.add_argument("--without-reference", action="store_true", help="do not train with SB3's PPO")
     arguments = parser.parse_args()
-    rows, reference = [], None
+    rows: list[list[str]] = []
+    reference: float | None = None
     with tempfile.TemporaryDirectory() as folder:
         for jobs in [1] * (not arguments.without_reference) + arguments.jobs:
             first = reference is None and not arguments.without_reference

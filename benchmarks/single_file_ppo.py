@@ -54,7 +54,9 @@ def wrapped(env: Any) -> Any:
     if isinstance(env.action_space, gymnasium.spaces.Box):
         env = wrappers.NormalizeObservation(wrappers.ClipAction(env))
         env = wrappers.TransformObservation(env, lambda each: np.clip(each, -10, 10), env.observation_space)
-        env = wrappers.TransformReward(wrappers.NormalizeReward(env, gamma=GAMMA), lambda each: np.clip(each, -10, 10))
+        env = wrappers.TransformReward(
+            wrappers.NormalizeReward(env, gamma=GAMMA), lambda each: float(np.clip(float(each), -10, 10))
+        )
     return env
 
 
@@ -157,7 +159,7 @@ class SingleFilePPO:
         _, new_log_probs, entropies, new_values = self._agent(observations, actions)
         ratio = (new_log_probs - log_probs).exp()
         with torch.no_grad():
-            clipped = ((ratio - 1).abs() > CLIP).float().mean().item()
+            clipped: float = ((ratio - 1).abs() > CLIP).float().mean().item()
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         policy_loss = torch.max(-advantages * ratio, -advantages * ratio.clamp(1 - CLIP, 1 + CLIP)).mean()
         new_values = new_values.flatten()

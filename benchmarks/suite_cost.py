@@ -26,7 +26,7 @@ from revd.suites.grids import suite_runs
 
 def seconds_per_step(config: TrainConfig, rollouts: int) -> float:
     """CPU seconds of a short training, for each of its steps."""
-    steps = rollouts * config.n_envs * config.algo_params["n_steps"]
+    steps: int = rollouts * config.n_envs * config.algo_params["n_steps"]
     with tempfile.TemporaryDirectory() as folder:
         short = replace(config, steps=steps, output=Path(folder) / "run", emulator_threads=1)
         began = time.process_time()

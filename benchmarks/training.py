@@ -25,12 +25,14 @@ import torch
 from measure import machine, markdown_table
 from single_file_ppo import SingleFilePPO
 from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.callbacks import BaseCallback
 
 from revd.envs.tasks import find_task
 from revd.runs.presets import PAPER_ALGORITHMS, PAPER_REWARDS, PAPER_TRAINING
 from revd.sb3 import FastA2C, FastPPO, IntrinsicRewardCallback
 from revd.training.policies import paper_policy, policy_class
 from revd.training.vec_env import make_vec_env
+from revd.weighting.weighting import Weight
 
 ALGORITHM_PAIRS: dict[str, tuple[Any, Any]] = {"ppo": (PPO, FastPPO), "a2c": (A2C, FastA2C)}
 PHASES = ("environment", "acting", "bonus", "update")
@@ -168,10 +170,10 @@ class Training(Rollouts):
         settings = {**training_settings(arguments), **options, "device": arguments.device}
         self._model = kind(policy_class(name), env, policy_kwargs=parameters, seed=0, **settings)
         super().__init__(arguments, self._model.n_steps * self._model.n_envs)
-        self._callback = None
+        self._callback: BaseCallback | None = None
         if reward != "none":
             preset = PAPER_REWARDS.get((family, reward), {})
-            weight = "auto" if arguments.weight == "auto" else float(arguments.weight)
+            weight: Weight = "auto" if arguments.weight == "auto" else float(arguments.weight)
             self._callback = IntrinsicRewardCallback(reward, weight=weight, **preset.get("reward_params", {}))
             self.time(self._callback, "_on_rollout_end", "bonus")
         for method in ("step", "receive", "step_results"):

@@ -71,7 +71,7 @@ class RayLauncher:
         self._connection = None
 
     def __str__(self) -> str:
-        nodes, total = living_nodes(), ray.cluster_resources()  # type: ignore[no-untyped-call]
+        nodes, total = living_nodes(), ray.cluster_resources()
         number = f"{len(nodes)} node" + ("" if len(nodes) == 1 else "s")
         return f"a Ray cluster of {number}, {total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
 

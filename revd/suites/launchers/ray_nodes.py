@@ -15,7 +15,7 @@ SECONDS_TO_IMPORT = 60.0
 
 def living_nodes() -> list[Node]:
     """Nodes that are connected, as Ray describes them."""
-    return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    return [node for node in ray.nodes() if node["Alive"]]
 
 
 def has_room(node: Node, needs: Mapping[str, float]) -> bool:
