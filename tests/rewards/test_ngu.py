@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from revd import Rollout
 from revd.rewards import NGU
 from tests.support import naive
+from tests.support.networks import mistake
 from tests.support.rollouts import BOX, DISCRETE, Shape, changed, embedded, make_rollout, make_rollouts, shapes
 
 SIZE = 4
@@ -20,9 +21,11 @@ def make(n_envs: int = 2, **parameters: Any) -> NGU:
 
 
 def errors_of(reward: NGU, rollout: Rollout) -> np.ndarray:
-    """RND's errors with the statistics that already include the rollout."""
-    with torch.no_grad():
-        return rollout.unflatten(reward._errors(rollout.steps(rollout.observations))).double().numpy()
+    """RND's errors with the statistics that already include the rollout; 0 in padded steps."""
+    errors = np.zeros((rollout.n_steps, rollout.n_envs))
+    for step in zip(*np.nonzero(rollout.valid.numpy()), strict=True):
+        errors[step] = np.mean(mistake(reward.predictor, reward.target, rollout.observations[step]) ** 2)  # type: ignore[index]
+    return errors
 
 
 @settings(derandomize=True, max_examples=20, deadline=None)
