@@ -100,7 +100,6 @@ def main(steps: int = 80_000) -> None:
             task_advantages,
             strength=torch.full((N_STEPS, 1), STRENGTH),
             extrinsic_weight=1.0,
-            valid=torch.ones(shape, dtype=torch.bool),
             paid=reward.latest_paid,
         )
         reward.update(rollout)  # trains the models of rewards that have some; after their embeddings were read

@@ -1,8 +1,7 @@
-"""SB3's actor-critic of two multilayer perceptrons as plain matrix products, for a CPU.
+"""SB3's actor-critic of two multilayer perceptrons as plain matrix products (`functional/perceptron.py`), for a CPU.
 
-With 64 units per layer, most of the time of a pass is not arithmetic: it is Python around small operations, objects of
-distributions, and autograd's graph. Here a pass is one call per operation, in the order of SB3 and autograd, so that
-every number equals theirs to the last bit.
+Much of the time of a small network's pass goes to objects of distributions too. Without them, every number still equals
+SB3's to the last bit.
 """
 
 from __future__ import annotations
@@ -16,13 +15,7 @@ from stable_baselines3.common.preprocessing import is_image_space
 from torch import Tensor, nn
 
 from revd.fast.mlp_distributions import Categorical, Gaussian
-
-
-class Layer(NamedTuple):
-    """A linear layer: weight (n_outputs, n_inputs) and bias (n_outputs,), or the gradients of both."""
-
-    weight: Tensor
-    bias: Tensor
+from revd.functional.perceptron import Layer, run
 
 
 class Weights(NamedTuple):
@@ -88,29 +81,3 @@ class MlpActorCritic:
         values = run(self.weights.critic, features)[-1]
         actions, log_prob = self.distribution.sample(outputs)
         return actions.reshape(-1, *self._action_shape), values, log_prob
-
-
-def run(layers: Sequence[Layer], features: Tensor) -> list[Tensor]:
-    """Return the input of each layer, and the output of the last."""
-    passed = [features]
-    for weight, bias in layers[:-1]:
-        passed.append(torch.addmm(bias, passed[-1], weight.t()).tanh_())
-    weight, bias = layers[-1]
-    return [*passed, torch.addmm(bias, passed[-1], weight.t())]
-
-
-def run_back(layers: Sequence[Layer], gradients: Sequence[Layer], passed: Sequence[Tensor], gradient: Tensor) -> None:
-    """Write the gradients of all layers.
-
-    Args:
-        layers: The network.
-        gradients: Where they are written.
-        passed: What `run` returned.
-        gradient: Of the network's output.
-    """
-    for index in reversed(range(len(layers))):
-        torch.mm(gradient.t(), passed[index], out=gradients[index].weight)
-        torch.sum(gradient, 0, out=gradients[index].bias)
-        if index:
-            gradient = torch.mm(gradient, layers[index].weight)
-            torch.ops.aten.tanh_backward.grad_input(gradient, passed[index], grad_input=gradient)

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.flat_adam import FlatAdam, FlatTensors, clip_gradients, is_plain_adam
 from revd.fast.losses import Objective, explained_variance
-from revd.fast.mlp import MlpActorCritic, run, run_back, weights_of
+from revd.fast.mlp import MlpActorCritic, weights_of
 from revd.fast.mlp_losses import Loss, Predictions, Steps, make_loss
 from revd.fast.optimizers import foreach_stepping
+from revd.functional.perceptron import run, run_back
 
 if TYPE_CHECKING:
     from revd.arrays import Array

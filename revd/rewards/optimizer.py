@@ -34,6 +34,29 @@ class AdamState(nn.Module):
             adam.state[parameter] = {name: self._buffer(name, index) for name in ("step", "exp_avg", "exp_avg_sq")}
         return adam
 
+    @torch.no_grad()
+    def step(self, parameters: list[Tensor], gradients: list[Tensor], learning_rate: float) -> None:
+        """A step of the same Adam with given gradients, without what an `Optimizer` does around it."""
+        steps, means, squares = (
+            [self._buffer(name, index) for index in range(self.size)] for name in ("step", "exp_avg", "exp_avg_sq")
+        )
+        torch._foreach_add_(steps, 1)
+        torch._fused_adam_(
+            parameters,
+            gradients,
+            means,
+            squares,
+            [],
+            steps,
+            lr=learning_rate,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            weight_decay=0.0,
+            amsgrad=False,
+            maximize=False,
+        )
+
     def _buffer(self, name: str, index: int) -> Tensor:
         buffer: Tensor = getattr(self, f"{name}_{index}")
         return buffer

@@ -110,7 +110,6 @@ def add_to_advantages(
         torch.as_tensor(buffer.advantages).to(bonus.device),
         strength=torch.as_tensor(strength).to(bonus.device),
         extrinsic_weight=weighting.extrinsic_weight,
-        valid=rollout.valid_on(bonus.device),
         paid=reward.latest_paid,
     )
     buffer.advantages = _like(buffer.advantages, weighed.advantages)

@@ -69,7 +69,7 @@ class AutomaticWeight(nn.Module):
         *,
         strength: Tensor,
         extrinsic_weight: float,
-        valid: Tensor,
+        valid: Tensor | None = None,
         paid: Tensor | None = None,
     ) -> WeightedAdvantages:
         """Weigh one rollout; the critic then learns from it.
@@ -80,20 +80,23 @@ class AutomaticWeight(nn.Module):
             task_advantages: (n_steps, n_envs).
             strength: (n_steps, 1).
             extrinsic_weight: Factor of the task's advantages. With 0 the bonus's have deviation 1.
-            valid: Steps that count, (n_steps, n_envs).
+            valid: Steps that count, (n_steps, n_envs); all by default.
             paid: Those of them that could be paid; all by default. The others (a first segment, a warm-up) are neither
                 better nor worse than usual.
         """
-        paid = valid if paid is None else valid & paid
-        self.task_advantages.update(task_advantages[valid])
+        if valid is not None:
+            paid = valid if paid is None else valid & paid
+        self.task_advantages.update(_chosen(task_advantages, valid))
         own = torch.zeros_like(task_advantages)
         explained = own.new_full((), torch.nan)
-        if bool(paid.any()):
-            self.bonus.update(bonus[paid])
+        if paid is None or bool(paid.any()):
+            self.bonus.update(_chosen(bonus, paid))
         if embeddings is not None and bool(self.bonus.total > 0):
-            standardized = torch.where(paid, self._standardized(bonus), 0.0)
-            own, explained = self._bonus_advantages(standardized, embeddings, valid)
-            self.bonus_advantages.update(own[valid])
+            standardized = _zero_elsewhere(self._standardized(bonus), paid)
+            # In float32 also under autocast, as the embeddings are.
+            with torch.autocast(embeddings.device.type, enabled=False):
+                own, explained = self._bonus_advantages(standardized, embeddings, valid)
+            self.bonus_advantages.update(_chosen(own, valid))
         task_deviation, bonus_deviation = self.task_advantages.deviation, self.bonus_advantages.deviation
         reference = strength * task_deviation if extrinsic_weight > 0 else torch.ones_like(strength)
         weight = torch.where(bonus_deviation > 0, reference / bonus_deviation, 0.0).to(own.dtype)
@@ -104,7 +107,7 @@ class AutomaticWeight(nn.Module):
             "task_deviation": task_deviation,
             "bonus_deviation": bonus_deviation,
             "critic_explained_variance": explained,
-            "bonus_share": _share(pushed[valid], kept[valid]),
+            "bonus_share": _share(_chosen(pushed, valid), _chosen(kept, valid)),
         }
         return WeightedAdvantages(kept + pushed, _read(numbers))
 
@@ -114,17 +117,28 @@ class AutomaticWeight(nn.Module):
         # In float64: the sum over many steps would gather the rounding of a bonus that hardly varies.
         return torch.where(deviation > 0, (bonus.double() - self.bonus.mean) / deviation, 0.0).float()
 
-    def _bonus_advantages(self, standardized: Tensor, embeddings: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    def _bonus_advantages(
+        self, standardized: Tensor, embeddings: Tensor, valid: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """A(bonus), and how much of the variance of the bonus still to come V has explained."""
-        self.critic.observe(embeddings[:-1][valid])
+        self.critic.observe(_chosen(embeddings[:-1], valid))
         inputs = self.critic.scaled(embeddings)
         values = self.critic(inputs)
-        deltas = torch.where(valid, standardized + GAMMA * values[1:] - values[:-1], 0.0)
+        deltas = _zero_elsewhere(standardized + GAMMA * values[1:] - values[:-1], valid)
         advantages = sums_to_come(deltas, torch.full_like(deltas, GAMMA * GAE_LAMBDA))
-        predicted = values[:-1][valid]
-        targets = advantages[valid] + predicted
-        self.critic.fit(inputs[:-1][valid], targets)
+        predicted = _chosen(values[:-1], valid)
+        targets = _chosen(advantages, valid) + predicted
+        self.critic.fit(_chosen(inputs[:-1], valid), targets)
         return advantages, 1 - (targets - predicted).var(correction=0) / targets.var(correction=0)
+
+
+def _chosen(values: Tensor, steps: Tensor | None) -> Tensor:
+    """Values (n_steps, n_envs, ...) of the given steps, (n, ...); of all, without a copy, for None."""
+    return values.flatten(0, 1) if steps is None else values[steps]
+
+
+def _zero_elsewhere(values: Tensor, steps: Tensor | None) -> Tensor:
+    return values if steps is None else torch.where(steps, values, 0.0)
 
 
 def _share(pushed: Tensor, kept: Tensor) -> Tensor:

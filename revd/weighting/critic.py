@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.utils import skip_init
 
+from revd.functional.perceptron import Layer, run, run_back
 from revd.moments import RunningMoments
 from revd.rewards.optimizer import AdamState
 
@@ -60,22 +60,31 @@ class BonusCritic(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """V of scaled embeddings, (..., d) -> (...)."""
-        first, second, last = self.layers
-        values: Tensor = last(torch.tanh(second(torch.tanh(first(inputs)))))
-        return values[..., 0]
+        return run(self._weights(), inputs.flatten(0, -2))[-1].view(inputs.shape[:-1])
 
-    @torch.enable_grad()
+    @torch.no_grad()
     def fit(self, inputs: Tensor, targets: Tensor) -> None:
         """Regress V on targets, (n,), of scaled embeddings, (n, d), by one pass of Adam.
 
+        ::
+
+            loss = 1/n sum_i (V(e_i) - y_i)^2,      d loss / d V(e_i) = 2/n (V(e_i) - y_i)
+
         One pass did no worse than four on the whole, at a quarter of the cost (docs/balance.md).
         """
-        adam = self.adam.optimizer(self.layers.parameters(), LEARNING_RATE)
+        weights = self._weights()
+        gradients = [Layer(*map(torch.empty_like, layer)) for layer in weights]
+        parameters, their_gradients = list(chain(*weights)), list(chain(*gradients))
         for rows in self._minibatches(len(inputs), inputs.device):
-            adam.zero_grad()
-            functional.mse_loss(self(inputs[rows]), targets[rows]).backward()
-            adam.step()
+            passed = run(weights, inputs.index_select(0, rows))
+            errors = passed[-1] - targets[rows, None]
+            run_back(weights, gradients, passed, errors * (2 / len(rows)))
+            self.adam.step(parameters, their_gradients, LEARNING_RATE)
         self.fits += 1
+
+    def _weights(self) -> list[Layer]:
+        parameters = list(self.layers.parameters())
+        return [Layer(*pair) for pair in zip(parameters[::2], parameters[1::2], strict=True)]
 
     def _minibatches(self, size: int, device: torch.device) -> Iterator[Tensor]:
         """Rows in an order that depends only on the seed and the number of fits, so that a resumed run repeats it."""

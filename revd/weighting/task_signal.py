@@ -58,15 +58,20 @@ class TaskSignal(nn.Module):
         return bool((rewards != first).any())
 
     def _lengths_vary(self, dones: Array, valid: Array) -> bool:
-        lengths: list[int] = []
-        running = self.running_lengths.tolist()
-        for env, steps in enumerate(valid.sum(axis=0).tolist()):
-            ends = np.flatnonzero(dones[:steps, env]) + 1
-            lengths += np.diff(ends, prepend=-running[env]).tolist()
-            running[env] = steps - int(ends[-1]) if len(ends) else running[env] + steps
-        self.running_lengths.copy_(torch.tensor(running))
+        lengths = self._lengths_of_ended(dones & valid, valid.sum(axis=0))
         if not lengths:
             return False
         before = int(self.last_length) or lengths[0]
         self.last_length.fill_(lengths[-1])
         return any(length != before for length in lengths)
+
+    def _lengths_of_ended(self, ended: Array, steps: Array) -> list[int]:
+        """Lengths of the episodes that ended, environment by environment; the running ones are counted on."""
+        # Relative to the rollout's first step.
+        begins = [-length for length in self.running_lengths.tolist()]
+        lengths = []
+        for env, last in np.argwhere(ended.T).tolist():
+            lengths.append(last + 1 - begins[env])
+            begins[env] = last + 1
+        self.running_lengths.copy_(torch.from_numpy(steps - begins))
+        return lengths

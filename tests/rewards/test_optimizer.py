@@ -26,6 +26,22 @@ def test_an_adam_made_anew_for_every_step_is_one_adam() -> None:
     assert torch.equal(model.bias, reference.bias)
 
 
+def test_a_step_with_given_gradients_is_a_step_of_that_adam() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    reference = copy.deepcopy(model)
+    state, its_state = AdamState(model.parameters()), AdamState(reference.parameters())
+    for seed in range(6):
+        step(its_state.optimizer(reference.parameters(), 0.1), reference, seed)
+        gradients = [parameter.grad for parameter in reference.parameters()]
+        if seed % 3:
+            state.step(list(model.parameters()), gradients, 0.1)
+        else:
+            step(state.optimizer(model.parameters(), 0.1), model, seed)
+        assert all(map(torch.equal, model.parameters(), reference.parameters()))
+    assert all(map(torch.equal, state.buffers(), its_state.buffers()))
+
+
 def test_the_state_travels_with_the_state_dict() -> None:
     torch.manual_seed(0)
     model = nn.Linear(3, 2)

@@ -201,6 +201,62 @@ def test_steps_that_cannot_be_paid_are_neither_better_nor_worse_than_usual() -> 
         np.testing.assert_allclose(found.advantages.numpy(), expected, rtol=1e-3, atol=1e-4)
 
 
+def test_steps_that_do_not_count_are_not_paid() -> None:
+    one, other = new_weight(), new_weight()
+    valid = torch.arange(N_STEPS)[:, None] < torch.tensor(LENGTHS)
+    for seed in range(3):
+        numbers = Numbers(seed)
+        paid = numbers.bonus > 3
+        numbers.bonus[~valid] = 1e3
+        found = weigh(one, numbers, valid=valid, paid=paid | ~valid)
+        expected = weigh(other, numbers, valid=valid, paid=paid & valid)
+        assert torch.equal(found.advantages[valid], expected.advantages[valid])
+    assert_same(one, other)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_the_critic_learns_what_came_after_each_state(ragged: bool) -> None:
+    automatic, numbers = new_weight(), Numbers(0)
+    valid = torch.arange(N_STEPS)[:, None] < torch.tensor(LENGTHS) if ragged else None
+    chosen = torch.ones(N_STEPS, N_ENVS, dtype=torch.bool) if valid is None else valid
+    critic = deepcopy(automatic.critic)
+    result = weigh(automatic, numbers, strength=1.0, valid=valid)
+    scale = result.numbers["task_deviation"] / result.numbers["bonus_deviation"]
+    # Nothing is predicted yet, so the targets are the advantages.
+    targets = (result.advantages - numbers.task)[chosen] / scale
+    critic.observe(numbers.embeddings[:-1][chosen])
+    critic.fit(critic.scaled(numbers.embeddings)[:-1][chosen], targets)
+    learnt = automatic.critic(automatic.critic.scaled(numbers.embeddings))
+    assert learnt.abs().max() > 1e-3
+    torch.testing.assert_close(critic(critic.scaled(numbers.embeddings)), learnt, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("partly_paid", [False, True])
+def test_by_default_all_steps_count(partly_paid: bool) -> None:
+    default, told = new_weight(), new_weight()
+    for seed in range(4):
+        numbers = Numbers(seed)
+        paid = numbers.bonus > 3 if partly_paid else None
+        strength = torch.full((N_STEPS, 1), 0.1, dtype=torch.float64)
+        expected = weigh(told, numbers, strength=strength, paid=paid)
+        found = default.weigh(
+            numbers.bonus, numbers.embeddings, numbers.task, strength=strength, extrinsic_weight=1.0, paid=paid
+        )
+        assert torch.equal(found.advantages, expected.advantages)
+        assert found.numbers == expected.numbers
+    assert_same(default, told)
+
+
+def test_autocast_changes_nothing() -> None:
+    plain, under_autocast = new_weight(), new_weight()
+    for seed in range(3):
+        expected = weigh(plain, Numbers(seed))
+        with torch.autocast("cpu", torch.bfloat16):
+            found = weigh(under_autocast, Numbers(seed))
+        assert torch.equal(found.advantages, expected.advantages)
+    assert_same(plain, under_autocast)
+
+
 def test_a_bonus_that_is_truly_zero_counts() -> None:
     """A rollout in which nothing new was found is worse than usual."""
     automatic = new_weight()

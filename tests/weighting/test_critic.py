@@ -49,24 +49,50 @@ def test_a_number_that_has_never_varied_is_left_out(constant):
     assert not critic.scaled(states)[:, 1].any()
 
 
-def test_fitting_is_a_pass_of_adam_in_minibatches():
-    """By torch's own Adam, which keeps its moments from one fit to the next."""
-    critic = BonusCritic(3, seed=5)
+def naive_values(critic, inputs):
+    """V by torch's own functions, which autograd follows."""
+    first, second, last = critic.layers
+    for layer in (first, second):
+        inputs = torch.tanh(functional.linear(inputs, layer.weight, layer.bias))
+    return functional.linear(inputs, last.weight, last.bias).squeeze(-1)
+
+
+def in_float64(critic):
+    """Its layers and Adam's moments; the fused Adam counts steps in float32."""
+    critic.layers.double()
+    for name, buffer in list(critic.adam.named_buffers()):
+        setattr(critic.adam, name, buffer if name.startswith("step") else buffer.double())
+    return critic
+
+
+@pytest.mark.parametrize("convert", [lambda critic: critic, in_float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("size", [3, 64])
+def test_fitting_is_a_pass_of_adam_in_minibatches(size, convert):
+    """By autograd and torch's own Adam, which keeps its moments from one fit to the next."""
+    critic = convert(BonusCritic(size, seed=5))
     naive = deepcopy(critic)
     adam = torch.optim.Adam(naive.layers.parameters(), lr=LEARNING_RATE, fused=True)
     for fit in range(3):
-        inputs = embeddings(700 + fit, seed=fit) / 5
+        inputs = embeddings(700 + fit, size, seed=fit).to(critic.layers[0].weight.dtype) / 5
         targets = inputs.sin().sum(dim=1)
+        torch.testing.assert_close(critic(inputs), naive_values(naive, inputs), rtol=0, atol=0)
         critic.fit(inputs, targets)
         generator = torch.Generator().manual_seed(5 + fit)
         order = torch.randperm(len(inputs), generator=generator)
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
             adam.zero_grad()
-            functional.mse_loss(naive(inputs[rows]), targets[rows]).backward()
+            functional.mse_loss(naive_values(naive, inputs[rows]), targets[rows]).backward()
             adam.step()
         torch.testing.assert_close(parameters(critic), parameters(naive), rtol=0, atol=0)
-    assert not torch.equal(parameters(critic), parameters(BonusCritic(3, seed=5)))
+    assert not torch.equal(parameters(critic), parameters(convert(BonusCritic(size, seed=5))))
+
+
+def test_the_names_of_its_state_are_those_of_saved_files():
+    tensors = [f"layers.{layer}.{part}" for layer in range(3) for part in ("weight", "bias")]
+    adam = [f"adam.{name}_{index}" for index in range(6) for name in ("step", "exp_avg", "exp_avg_sq")]
+    moments = [f"moments.{name}" for name in ("mean", "square_sum", "count")]
+    assert set(BonusCritic(3).state_dict()) == {*tensors, *adam, *moments, "fits"}
 
 
 def test_it_learns_where_the_bonus_is():
@@ -88,12 +114,15 @@ def test_targets_of_zero_change_nothing():
     assert torch.equal(parameters(critic), before)
 
 
-def test_gradients_are_on_inside_no_grad_only_for_its_own_layers():
-    critic, states = BonusCritic(3), embeddings()
-    with torch.no_grad():
-        critic.fit(states, states[:, 0])
-        assert not critic(states).requires_grad
-    assert not torch.equal(parameters(critic), parameters(BonusCritic(3)))
+def test_it_learns_the_same_whether_or_not_autograd_is_on():
+    critics = [BonusCritic(3), BonusCritic(3)]
+    states = embeddings()
+    for critic, is_on in zip(critics, (True, False), strict=True):
+        with torch.set_grad_enabled(is_on):
+            critic.fit(states, states[:, 0])
+    assert torch.equal(*map(parameters, critics))
+    assert not torch.equal(parameters(critics[0]), parameters(BonusCritic(3)))
+    assert all(parameter.grad is None for parameter in critics[0].parameters())
 
 
 def test_weights_depend_on_the_seed_alone():

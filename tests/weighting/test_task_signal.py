@@ -103,6 +103,15 @@ def test_padded_steps_say_nothing():
     assert observed(TaskSignal(N_ENVS), rewards, dones, valid) == 0
 
 
+def test_an_end_in_a_padded_step_is_none():
+    padded = EQUAL.copy()
+    padded[1, 0] = True
+    valid = np.ones_like(padded)
+    valid[1:, 0] = False
+    assert observed(TaskSignal(N_ENVS), *constant(-1.0, padded)) == 1
+    assert observed(TaskSignal(N_ENVS), *constant(-1.0, padded), valid) == 0
+
+
 def test_the_state_is_in_buffers():
     signal = TaskSignal(N_ENVS)
     observed(signal, *constant(-1.0, EQUAL))
