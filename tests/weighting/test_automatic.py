@@ -231,6 +231,42 @@ def test_the_critic_learns_what_came_after_each_state(ragged: bool) -> None:
     torch.testing.assert_close(critic(critic.scaled(numbers.embeddings)), learnt, rtol=1e-3, atol=1e-5)
 
 
+def test_the_critic_learns_the_bonus_still_to_come() -> None:
+    """A + V, by loops: that is what V is to predict, not the part that it has missed so far."""
+    automatic, naive = new_weight(), NaiveWeight()
+    everywhere = torch.ones(N_STEPS, N_ENVS, dtype=torch.bool)
+    for seed in range(4):
+        numbers = Numbers(seed)
+        copied = deepcopy(automatic.critic)
+        values = predicted(automatic, numbers.embeddings, everywhere)
+        bonus, task = numbers.bonus.double().numpy(), numbers.task.double().numpy()
+        naive.weigh(bonus, values, task, strength=np.full((N_STEPS, 1), 0.1))
+        targets = torch.tensor(naive.own[-1] + values[:-1].ravel(), dtype=torch.float32)
+        weigh(automatic, numbers)
+        copied.observe(numbers.embeddings[:-1].flatten(0, 1))
+        copied.fit(copied.scaled(numbers.embeddings)[:-1].flatten(0, 1), targets)
+        for mine, expected in zip(automatic.critic.layers.parameters(), copied.layers.parameters(), strict=True):
+            torch.testing.assert_close(mine, expected, rtol=1e-3, atol=1e-5)
+    assert np.abs(values).max() > 0.01
+
+
+def test_the_critics_weights_follow_from_the_rewards_seed() -> None:
+    weights = [new_weight(seed).critic.layers[0].weight for seed in (1, 1, 2)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_a_large_bonus_that_hardly_varies_is_standardised_without_rounding() -> None:
+    """In float32 the mean alone would be wrong by a part of its deviation, and the sum gathers that."""
+    automatic, naive = new_weight(), NaiveWeight()
+    numbers = Numbers(0)
+    numbers.bonus.mul_(0.1).add_(1e4)
+    found = weigh(automatic, numbers)
+    bonus, task = numbers.bonus.double().numpy(), numbers.task.double().numpy()
+    expected = naive.weigh(bonus, np.zeros((N_STEPS + 1, N_ENVS)), task, strength=np.full((N_STEPS, 1), 0.1))
+    np.testing.assert_allclose(found.advantages.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("partly_paid", [False, True])
 def test_by_default_all_steps_count(partly_paid: bool) -> None:
     default, told = new_weight(), new_weight()

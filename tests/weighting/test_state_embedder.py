@@ -107,3 +107,13 @@ def test_there_are_no_embeddings_before_the_statistics_are_frozen() -> None:
     reward.compute(rollout)
     reward.compute(rollout)
     assert embedder.embed(reward, rollout, last) is not None
+
+
+def test_a_last_observation_that_is_too_large_is_an_error() -> None:
+    """The reward has not seen it, so it is checked here."""
+    space = spaces.Box(-np.inf, np.inf, (3,))
+    reward = make_reward("revd", space, ACTIONS, n_envs=N_ENVS)
+    embedder, rollout = StateEmbedder(reward), rollout_of(space)
+    reward.compute(rollout)
+    with pytest.raises(ValueError, match=f"embedding at step {N_STEPS} of environment 0 is too large"):
+        embedder.embed(reward, rollout, torch.full((N_ENVS, 3), 1e30))

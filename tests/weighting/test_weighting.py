@@ -66,6 +66,18 @@ def test_the_extrinsic_weight_is_a_number(value: Any) -> None:
         Weighting(weight=0.1, decay=0.0, decay_per="rollout", extrinsic_weight=value)
 
 
+def test_an_episode_that_was_cut_by_a_reset_is_not_a_short_one() -> None:
+    """MountainCar pays -1 a step: only episodes of different lengths say something."""
+    weighting = Weighting(weight="auto", decay=0.0, decay_per="rollout", extrinsic_weight=1.0)
+    weighting.attach(make_reward("noise", BOX, DISCRETE, n_envs=1))
+    assert weighting.automatic is not None
+    ends = {"whole": np.array([0, 0, 0, 1, 0, 0], bool), "after a reset": np.array([0, 0, 0, 1, 0, 0], bool)}
+    for dones in ends.values():
+        spoke = weighting.automatic.task_signal.observe(np.full((6, 1), -1.0), dones[:, None], np.ones((6, 1), bool))
+        weighting.end_episodes()
+    assert spoke == 0
+
+
 def test_the_package_knows_no_framework() -> None:
     imported = {
         line.split()[1].partition(".")[0]
