@@ -51,7 +51,8 @@ def test_equals_naive_loops(data: st.DataObject, ragged: bool, alpha: float, see
             expected = 0.0
             if rollout.valid[t, env]:
                 state = whitened(rollout.successors[t, env], reward.encoder)  # type: ignore[index]
-                targets = [dense(network.network, state).tolist() for network in (reward.encoder, *reward.other_targets)]
+                networks = (reward.encoder, *reward.other_targets)
+                targets = [dense(network.network, state).tolist() for network in networks]
                 expected = naive_bonus(dense(reward.predictor.network, state).tolist(), targets, alpha)  # type: ignore[arg-type]
             assert float(bonus[t, env]) == pytest.approx(expected, rel=1e-2, abs=1e-3)
 
