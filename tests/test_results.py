@@ -10,6 +10,7 @@ from revd.analysis.reading.archive import read_archive
 from revd.analysis.reading.runs import load_runs
 from revd.analysis.reading.sources import find_runs
 from revd.analysis.statistics.figure_data import analyse_runs
+from revd.analysis.webpage.page import render_page
 from revd.analysis.writing.archive import write_archive
 from revd.analysis.writing.page import write_page
 from tests.analysis.support import fake_save, write_run
@@ -19,6 +20,13 @@ ROOT = Path(__file__).parents[1]
 
 def archives(root: Path) -> list[Path]:
     return sorted(path.relative_to(root) for path in root.glob("results/*/runs.csv.gz"))
+
+
+@pytest.mark.parametrize("archive", archives(ROOT), ids=str)
+def test_every_archive_is_an_html_page_too(archive: Path) -> None:
+    data = analyse_runs(read_archive(ROOT / archive))
+    page = render_page(data)
+    assert all(f">{task}<" in page for task in {run.task for run in data.runs})
 
 
 def outdated(root: Path, archive: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:

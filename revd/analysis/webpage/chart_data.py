@@ -93,7 +93,8 @@ def _return_charts(data: ReportData) -> list[Json]:
     curves: dict[str, dict[str, Curve]] = {}
     for figure in data.figures:
         for run in figure.plan.runs:
-            curves.setdefault(setting(run), {}).update(figure.curves[run.task])
+            # The figure over all families has no curves.
+            curves.setdefault(setting(run), {}).update(figure.curves.get(run.task, {}))
     tasks = {setting(run): run.task for run in data.runs}
     return [
         _chart(data, task, found) | {"threshold": THRESHOLDS.get(tasks[task])}

@@ -108,7 +108,7 @@ def _chart_context(data: ReportData) -> dict[str, Any]:
         "methods": [_method_style(method, styles[method], is_shown=method in shown) for method in methods],
         "index": {method: index for index, method in enumerate(methods)},
         "max_methods": MAX_METHODS,
-        "pictures": [_curve_picture(figure, styles) for figure in data.figures],
+        "pictures": [_curve_picture(figure, styles) for figure in data.figures if figure.drawn],
         "coverage": visited_states(data, styles),
         "coverage_explained": COVERAGE_EXPLAINED,
         "figure_notes": list(dict.fromkeys(note for figure in data.figures for note in figure.notes)),

@@ -32,6 +32,21 @@ def test_curves_are_those_of_the_figures(data, charts):
         assert series["high"] == pytest.approx(curve.high, rel=1e-4)
 
 
+def test_tasks_of_several_families_keep_their_curves(tmp_path):
+    """The figure over all of them compares methods, and has no curves."""
+    tasks = ("minigrid/door-key-8x8", "bullet/ant", "bullet/hopper")
+    for number, task in enumerate(tasks):
+        for seed in (1, 2):
+            write_run(tmp_path / f"{number}-a{seed}", seed=seed, task=task, returns=[1.0 * seed] * 20)
+            write_run(tmp_path / f"{number}-b{seed}", seed=seed, task=task, returns=[3.0] * 20, method="PPO+REVD")
+    data = analyse_runs(load_runs(tmp_path))
+    assert "overall" in [figure.plan.name for figure in data.figures]
+    charts = chart_data(data)
+    assert {charts["tasks"][chart["task"]] for chart in charts["groups"]["returns"]["charts"]} == set(tasks)
+    assert all(len(chart["series"]) == 2 for chart in charts["groups"]["returns"]["charts"])
+    assert any(group.startswith("profile") for group in charts["groups"])
+
+
 def test_weight_and_share_are_of_runs_that_log_them(charts):
     for group in ("weight", "share"):
         found = charts["groups"][group]["charts"]
