@@ -45,7 +45,7 @@ class StateEmbedder(nn.Module):
         Args:
             reward: The reward, after `compute` and before `update`.
             rollout: The rollout.
-            last_observations: The environments' current observations, (n_envs, *obs_shape).
+            last_observations: The environments' current observations, `(n_envs, *obs_shape)`.
         """
         encoder = self._encoder(reward)
         if not encoder.ready:
