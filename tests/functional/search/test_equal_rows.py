@@ -14,7 +14,7 @@ from revd.functional.search.equal_rows import distinct_rows, equal_rows, row_key
 @given(
     n=st.integers(1, 40),
     width=st.sampled_from([1, 3, 2 * module.KEY_SIZE + 1]),
-    dtype=st.sampled_from([torch.float32, torch.float64, torch.uint8, torch.int64, torch.bool]),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64, torch.uint8, torch.int64, torch.bool]),
     seed=st.integers(0, 1_000),
 )
 def test_every_row_is_found_among_the_distinct_ones(n: int, width: int, dtype: torch.dtype, seed: int) -> None:
