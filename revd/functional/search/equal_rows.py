@@ -18,11 +18,10 @@ KEY_SIZE = 2**11
 NUMBERS_PER_CHUNK = 2**17
 
 
-def distinct_rows(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of (n, …) that hold all its distinct ones, (m,), and for each row its place among them, (n,)."""
-    _, numbers, first = first_of_each(row_keys([values]))
-    rows, earlier = torch.arange(len(values), device="cpu"), first[numbers]
-    parts = [values]
+def distinct_rows(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Rows of tensors (n, …) that hold all distinct ones, (m,) ascending, and the place of each among them, (n,)."""
+    _, numbers, first = first_of_each(row_keys(parts))
+    rows, earlier = torch.arange(len(parts[0]), device="cpu"), first[numbers]
     chosen = torch.where(equal_rows(parts, parts, earlier), earlier, rows)
     distinct, places = chosen.unique(return_inverse=True)
     return distinct, places

@@ -21,7 +21,7 @@ def test_every_row_is_found_among_the_distinct_ones(n: int, width: int, dtype: t
     generator = torch.Generator().manual_seed(seed)
     values = torch.randint(0, 2, (n, 1), generator=generator).expand(n, width).clone().to(dtype)
     values[::3, -1] = 0
-    rows, places = distinct_rows(values)
+    rows, places = distinct_rows([values])
     # Rows that differ only where the key does not look hide repeats from each other.
     if width <= module.KEY_SIZE:
         assert len(rows) == len({tuple(row.tolist()) for row in values})
@@ -31,7 +31,7 @@ def test_every_row_is_found_among_the_distinct_ones(n: int, width: int, dtype: t
 def test_rows_of_equal_keys_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     monkeypatch.setattr(module, "row_keys", lambda parts: torch.zeros(len(parts[0])))
-    rows, places = distinct_rows(values)
+    rows, places = distinct_rows([values])
     assert torch.equal(values[rows][places], values)
 
 
@@ -58,7 +58,7 @@ def test_all_parts_of_a_row_count() -> None:
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_numbers_that_are_not_finite_equal_at_most_themselves(value: float) -> None:
     values = torch.tensor([[value, 0.0], [value, 1.0], [0.0, 1.0]])
-    rows, places = distinct_rows(values)
+    rows, places = distinct_rows([values])
     found: Tensor = values[rows][places]
     assert torch.equal(found.nan_to_num(), values.nan_to_num())
     assert len(rows) == 3
