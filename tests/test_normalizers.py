@@ -5,7 +5,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from revd.encoders import make_encoder
+from revd import encoders
+from revd.encoders import SpaceEncoder, make_encoder
 from revd.normalizers import FrozenNormalizer, RunningNormalizer
 
 IMAGE = spaces.Box(0, 255, (2, 36, 36), np.uint8)
@@ -77,3 +78,50 @@ def test_one_encoder_looks_through_the_statistics_of_another(space: spaces.Space
     assert not missing.unexpected_keys
     torch.testing.assert_close(borrower(observations, normalized_by=owner), own(observations))
     assert not torch.allclose(borrower(observations), own(observations))
+
+
+def test_statistics_are_gathered_in_parts_that_fit_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "NUMBERS_PER_UPDATE", 21)
+    encoder = make_encoder(VECTOR, embedding_size=4, normalize=True, warmup=8)
+    assert isinstance(encoder, SpaceEncoder)
+    moments = encoder.normalizer.moments  # type: ignore[union-attr]
+    sizes: list[int] = []
+    update = moments.update
+    moments.update = lambda values: (sizes.append(len(values)), update(values))  # type: ignore[method-assign, assignment, func-returns-value]
+    values = batch(1, 40)["state"]
+    encoder.warm_up(values)
+    assert sizes == [7] * 5 + [5], "also after the warm-up has ended within the batch"
+    torch.testing.assert_close(moments.mean, values.double().mean(dim=0))
+    torch.testing.assert_close(moments.std, values.double().std(dim=0, unbiased=False))
+
+
+@pytest.mark.parametrize(("space", "part"), [(IMAGE, "image"), (VECTOR, "state"), (BOTH, None)])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_encoders_that_share_inputs_embed_as_each_alone(space: spaces.Space, part: str | None, normalize: bool) -> None:
+    observations = batch(0) if part is None else batch(0)[part]
+    owner = make_encoder(space, embedding_size=4, seed=1, normalize=normalize, warmup=1, running=True)
+    owner.warm_up(observations)
+    several = [make_encoder(space, embedding_size=4, seed=seed, trainable=seed == 3) for seed in (2, 3)]
+    together = owner.embed_by_each([owner, *several], observations)
+    for encoder, found in zip([owner, *several], together, strict=True):
+        assert torch.equal(found, encoder(observations, normalized_by=owner))
+        assert found.requires_grad == (encoder is several[1])
+
+
+def test_encoders_that_share_inputs_normalise_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_encoder(VECTOR, embedding_size=4, normalize=True, warmup=1)
+    owner.warm_up(batch(0)["state"])
+    calls: list[int] = []
+    forward = FrozenNormalizer.forward
+    monkeypatch.setattr(FrozenNormalizer, "forward", lambda self, x: (calls.append(len(x)), forward(self, x))[1])  # type: ignore[func-returns-value]
+    owner.embed_by_each([owner, owner, owner], batch(0, 16)["state"])
+    assert calls == [16]
+
+
+def test_normalising_leaves_the_values_alone() -> None:
+    normalizer = RunningNormalizer((3,), warmup=1)
+    values = batch(0)["state"]
+    before = values.clone()
+    normalizer.moments.update(values)
+    normalizer(values)
+    assert torch.equal(values, before)
