@@ -33,8 +33,8 @@ MakeInputs: TypeAlias = Callable[[], Tensor]
 #: Vectors encoded at once, on a CPU and on a GPU, where many small kernels cost more than a large one does.
 VECTORS_PER_CHUNK = (512, 16_384)
 #: Numbers in the largest tensor of a chunk of images, on a CPU and on a GPU. glibc returns blocks above 32 MiB to the
-#: system at once, and page faults in new ones would take nearly as long as the convolutions. All that is made of a chunk
-#: stays below that.
+#: system at once, and page faults in new ones would take nearly as long as the convolutions. All that is made of a
+#: chunk stays below that.
 NUMBERS_PER_CHUNK = (2**21, 2**27)
 #: Numbers that are added to the statistics at once on a CPU. In float64 they fit its cache; more of them would take ten
 #: times as long, since each step would need new pages of memory.
