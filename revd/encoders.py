@@ -60,8 +60,8 @@ class Encoder(nn.Module, ABC):
         """Embed a batch by several encoders of one space, on inputs normalised once, by this encoder's statistics."""
 
     @abstractmethod
-    def warm_up(self, observations: Observations) -> None:
-        """Add observations to the statistics of the normalisation, unless these are frozen."""
+    def warm_up(self, observations: Observations, counts: Tensor | None = None) -> None:
+        """Add observations, each as often as `counts` or once, to the normalisation's statistics unless frozen."""
 
     @property
     @abstractmethod
@@ -132,13 +132,16 @@ class SpaceEncoder(Encoder):
         """Whether the warm-up is over; always True without normalisation."""
         return self.normalizer is None or self.normalizer.ready
 
-    def warm_up(self, observations: Observations) -> None:
+    def warm_up(self, observations: Observations, counts: Tensor | None = None) -> None:
         """Add observations to the statistics."""
         assert isinstance(observations, Tensor)
         if self.normalizer is not None and self.normalizer.learning:
             most_rows = max(NUMBERS_PER_UPDATE // max(observations[:1].numel(), 1), 1)
+            start = 0
             for chunk in self._chunks(observations, most_on_cpu=most_rows):
-                self.normalizer.moments.update(self._features(chunk))
+                part = None if counts is None else counts[start : start + len(chunk)]
+                self.normalizer.moments.update(self._features(chunk), part)
+                start += len(chunk)
 
     def embed_by_each(self, encoders: Sequence[Encoder], observations: Observations) -> list[Tensor]:
         """Embed (n, *shape) by each encoder, a chunk at a time."""
@@ -256,11 +259,11 @@ class DictEncoder(Encoder):
         """Whether every key's warm-up is over."""
         return all(encoder.ready for _, encoder in self._named())
 
-    def warm_up(self, observations: Observations) -> None:
+    def warm_up(self, observations: Observations, counts: Tensor | None = None) -> None:
         """Add observations to every key's statistics."""
         assert isinstance(observations, dict)
         for key, encoder in self._named():
-            encoder.warm_up(observations[key])
+            encoder.warm_up(observations[key], counts)
 
     def embed_by_each(self, encoders: Sequence[Encoder], observations: Observations) -> list[Tensor]:
         """Embed {key: (n, *shape)} by each encoder."""

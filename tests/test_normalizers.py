@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from revd import encoders
+from revd import Rollout, encoders, make_reward
 from revd.encoders import SpaceEncoder, make_encoder
 from revd.normalizers import FrozenNormalizer, RunningNormalizer
 
@@ -87,12 +87,34 @@ def test_statistics_are_gathered_in_parts_that_fit_the_cache(monkeypatch: pytest
     moments = encoder.normalizer.moments  # type: ignore[union-attr]
     sizes: list[int] = []
     update = moments.update
-    moments.update = lambda values: (sizes.append(len(values)), update(values))  # type: ignore[method-assign, assignment, func-returns-value]
-    values = batch(1, 40)["state"]
-    encoder.warm_up(values)
+
+    def noted(values: torch.Tensor, counts: torch.Tensor | None = None) -> None:
+        sizes.append(len(values))
+        update(values, counts)
+
+    moments.update = noted  # type: ignore[method-assign]
+    values, counts = batch(1, 40)["state"], torch.arange(40) % 3 + 1
+    encoder.warm_up(values, counts)
     assert sizes == [7] * 5 + [5], "also after the warm-up has ended within the batch"
-    torch.testing.assert_close(moments.mean, values.double().mean(dim=0))
-    torch.testing.assert_close(moments.std, values.double().std(dim=0, unbiased=False))
+    every = values.double().repeat_interleave(counts, dim=0)
+    torch.testing.assert_close(moments.mean, every.mean(dim=0))
+    torch.testing.assert_close(moments.std, every.std(dim=0, unbiased=False))
+
+
+@pytest.mark.parametrize("name", ["rnd", "ngu"])
+def test_rewards_whiten_by_all_observations_also_where_they_repeat(name: str) -> None:
+    states = (
+        torch.randint(0, 3, (40, 2, 3), generator=torch.Generator().manual_seed(0)).float()[:, :, :1].repeat(1, 1, 3)
+    )
+    rollout = Rollout(
+        observations=states, actions=torch.zeros(40, 2, 3), next_observations=states, dones=states[..., 0] > 5
+    )
+    reward = make_reward(name, VECTOR, spaces.Box(-1, 1, (3,)), n_envs=2, embedding_size=4)
+    reward.compute(rollout)
+    found = next(module for module in reward.modules() if isinstance(module, RunningNormalizer)).moments
+    assert found.count == 80
+    torch.testing.assert_close(found.mean, states.flatten(0, 1).double().mean(dim=0))
+    torch.testing.assert_close(found.std, states.flatten(0, 1).double().std(dim=0, unbiased=False))
 
 
 @pytest.mark.parametrize(("space", "part"), [(IMAGE, "image"), (VECTOR, "state"), (BOTH, None)])
