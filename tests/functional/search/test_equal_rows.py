@@ -51,6 +51,11 @@ def test_all_parts_of_a_row_count() -> None:
         True,
         False,
     ]
+    assert equal_rows([second, first], [second, first], torch.zeros(3, dtype=torch.int64)).tolist() == [
+        True,
+        True,
+        False,
+    ]
     keys = row_keys([first, second])
     assert keys[0] == keys[1] != keys[2]
 

@@ -69,6 +69,11 @@ def test_other_searches_are_left_to_the_search_in_tiles(
         assert found[0, point].tolist() == [naive.nu(j, points[0, point], states[0, :seen]) for j in (1, 2)]
 
 
+def test_points_of_which_only_the_first_numbers_repeat_are_left_to_the_search_in_tiles() -> None:
+    x = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 1.0]])[None]
+    assert repeated_distances(x, x, torch.tensor([[0, 1, 2, 3]]), 2) is None
+
+
 def test_the_causal_search_uses_it_where_states_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("revd.functional.neighbors.nearest_distances", lambda *_: [torch.full((2, 20, 3), -1.0)])
     x = few_states(torch.Generator().manual_seed(0), 2, 20)
