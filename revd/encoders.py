@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -148,7 +148,7 @@ class SpaceEncoder(Encoder):
         # Inference mode is faster where no gradient is needed. Its tensors can neither be saved for a backward pass nor
         # be changed in place as a memory's buffers, so `cat` outside it makes an ordinary tensor.
         with torch.inference_mode(not torch.is_grad_enabled()):
-            functions = [encoder._embedding(self.normalizer) for encoder in encoders]  # type: ignore[attr-defined]
+            functions = [cast("SpaceEncoder", encoder)._embedding(self.normalizer) for encoder in encoders]
             parts = []
             for chunk in self._chunks(torch.as_tensor(observations)):
                 make_inputs: MakeInputs = partial(self._inputs, _pad_rows(chunk), self.normalizer)
@@ -270,7 +270,7 @@ class DictEncoder(Encoder):
         assert isinstance(observations, dict)
         keys = []
         for index, (key, owner) in enumerate(self._named()):
-            parts = [encoder.encoders[index] for encoder in encoders]  # type: ignore[attr-defined]
+            parts = [cast("DictEncoder", encoder)._named()[index][1] for encoder in encoders]
             keys.append(owner.embed_by_each(parts, observations[key]))
         return [torch.cat(each, dim=-1) for each in zip(*keys, strict=True)]
 
