@@ -51,9 +51,10 @@ def test_all_parts_of_a_row_count() -> None:
         True,
         False,
     ]
-    assert equal_rows([second, first], [second, first], torch.zeros(3, dtype=torch.int64)).tolist() == [
+    third = torch.tensor([1.0, 2.0, 1.0])
+    assert equal_rows([third, second], [third, second], torch.zeros(3, dtype=torch.int64)).tolist() == [
         True,
-        True,
+        False,
         False,
     ]
     keys = row_keys([first, second])
