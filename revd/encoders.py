@@ -9,9 +9,9 @@ observations of one batch have equal embeddings.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +27,18 @@ if TYPE_CHECKING:
 #: Makes the normaliser of features of one shape; None without normalisation.
 MakeNormalizer: TypeAlias = "Callable[[tuple[int, ...]], FrozenNormalizer] | None"
 
+#: Makes the inputs of a network, so that it may hold the only reference to them.
+MakeInputs: TypeAlias = Callable[[], Tensor]
+
 #: Vectors encoded at once, on a CPU and on a GPU, where many small kernels cost more than a large one does.
 VECTORS_PER_CHUNK = (512, 16_384)
 #: Numbers in the largest tensor of a chunk of images, on a CPU and on a GPU. glibc returns blocks above 32 MiB to the
-#: system at once, and page faults in new ones would take nearly as long as the convolutions.
-NUMBERS_PER_CHUNK = (2**22, 2**27)
+#: system at once, and page faults in new ones would take nearly as long as the convolutions. All that is made of a
+#: chunk stays below that.
+NUMBERS_PER_CHUNK = (2**21, 2**27)
+#: Numbers that are added to the statistics at once on a CPU. In float64 they fit its cache; more of them would take ten
+#: times as long, since each step would need new pages of memory.
+NUMBERS_PER_UPDATE = 2**18
 #: Batches are padded to a multiple of this. Matrix kernels treat the rows of an incomplete block differently, so that
 #: embeddings of equal observations would differ in their last bits. On Intel's CPUs, MKL has other kernels for eight
 #: rows than for sixteen.
@@ -43,13 +50,18 @@ class Encoder(nn.Module, ABC):
 
     embedding_size: int
 
-    @abstractmethod
     def forward(self, observations: Observations, *, normalized_by: Encoder | None = None) -> Tensor:
         """Embed a batch of observations, normalised by another encoder's statistics if one is given."""
+        owner = self if normalized_by is None else normalized_by
+        return owner.embed_by_each([self], observations)[0]
 
     @abstractmethod
-    def warm_up(self, observations: Observations) -> None:
-        """Add observations to the statistics of the normalisation, unless these are frozen."""
+    def embed_by_each(self, encoders: Sequence[Encoder], observations: Observations) -> list[Tensor]:
+        """Embed a batch by several encoders of one space, on inputs normalised once, by this encoder's statistics."""
+
+    @abstractmethod
+    def warm_up(self, observations: Observations, counts: Tensor | None = None) -> None:
+        """Add observations, each as often as `counts` or once, to the normalisation's statistics unless frozen."""
 
     @property
     @abstractmethod
@@ -120,38 +132,47 @@ class SpaceEncoder(Encoder):
         """Whether the warm-up is over; always True without normalisation."""
         return self.normalizer is None or self.normalizer.ready
 
-    def warm_up(self, observations: Observations) -> None:
+    def warm_up(self, observations: Observations, counts: Tensor | None = None) -> None:
         """Add observations to the statistics."""
         assert isinstance(observations, Tensor)
         if self.normalizer is not None and self.normalizer.learning:
-            for chunk in self._chunks(observations):
-                self.normalizer.moments.update(self._features(chunk))
+            most_rows = max(NUMBERS_PER_UPDATE // max(observations[:1].numel(), 1), 1)
+            start = 0
+            for chunk in self._chunks(observations, most_on_cpu=most_rows):
+                part = None if counts is None else counts[start : start + len(chunk)]
+                self.normalizer.moments.update(self._features(chunk), part)
+                start += len(chunk)
 
-    def forward(self, observations: Observations, *, normalized_by: Encoder | None = None) -> Tensor:
-        """Embed (n, *shape), a chunk at a time."""
-        owner = self if normalized_by is None else normalized_by
-        assert isinstance(owner, SpaceEncoder)
+    def embed_by_each(self, encoders: Sequence[Encoder], observations: Observations) -> list[Tensor]:
+        """Embed (n, *shape) by each encoder, a chunk at a time."""
         # Inference mode is faster where no gradient is needed. Its tensors can neither be saved for a backward pass nor
         # be changed in place as a memory's buffers, so `cat` outside it makes an ordinary tensor.
         with torch.inference_mode(not torch.is_grad_enabled()):
-            embed = self._embedding(owner.normalizer)
-            chunks = self._chunks(torch.as_tensor(observations))
-            parts = [embed(_pad_rows(chunk))[: len(chunk)] for chunk in chunks]
-        return torch.cat(parts)
+            functions = [cast("SpaceEncoder", encoder)._embedding(self.normalizer) for encoder in encoders]
+            parts = []
+            for chunk in self._chunks(torch.as_tensor(observations)):
+                make_inputs: MakeInputs = partial(self._inputs, _pad_rows(chunk), self.normalizer)
+                if len(functions) > 1:
+                    make_inputs = _always(make_inputs())
+                parts.append([embed(make_inputs)[: len(chunk)] for embed in functions])
+        return [torch.cat(each) for each in zip(*parts, strict=True)]
 
-    def _chunks(self, observations: Tensor) -> Iterator[Tensor]:
-        """Split the observations into chunks and move each to the encoder's device."""
+    def _chunks(self, observations: Tensor, *, most_on_cpu: int | None = None) -> Iterator[Tensor]:
+        """Split the observations into chunks, on a CPU of at most so many, and move each to the encoder's device."""
         device = next(self.network.parameters()).device
-        for chunk in observations.split(self._chunk_size(on_gpu=device.type != "cpu")):
+        size = self._chunk_size(on_gpu=device.type != "cpu")
+        if most_on_cpu is not None and device.type == "cpu":
+            size = min(size, most_on_cpu)
+        for chunk in observations.split(size):
             yield chunk.to(device)
 
     @abstractmethod
     def _chunk_size(self, *, on_gpu: bool) -> int:
         """How many observations are encoded at once, which limits memory."""
 
-    def _embedding(self, normalizer: FrozenNormalizer | None) -> Callable[[Tensor], Tensor]:
-        """The function that embeds a chunk with the present weights."""
-        return lambda observations: self.network(self._inputs(observations, normalizer))
+    def _embedding(self, normalizer: FrozenNormalizer | None) -> Callable[[MakeInputs], Tensor]:
+        """The function that embeds a chunk with the present weights, from its inputs normalised by `normalizer`."""
+        return lambda make_inputs: self.network(make_inputs())
 
     def _inputs(self, observations: Tensor, normalizer: FrozenNormalizer | None) -> Tensor:
         inputs = self._features(observations)
@@ -200,29 +221,14 @@ class ImageEncoder(SpaceEncoder):
     def _chunk_size(self, *, on_gpu: bool) -> int:
         return max(NUMBERS_PER_CHUNK[on_gpu] // self.largest_size // ROW_MULTIPLE, 1) * ROW_MULTIPLE
 
-    def _embedding(self, normalizer: FrozenNormalizer | None) -> Callable[[Tensor], Tensor]:
+    def _embedding(self, normalizer: FrozenNormalizer | None) -> Callable[[MakeInputs], Tensor]:
         layers = list(self.network)
         convolutions = [folded(*pair) for pair in zip(layers[0:9:3], layers[1:9:3], strict=True)]  # type: ignore[arg-type]
         if normalizer is None:
             # A convolution is linear: scaling its weights is scaling its pixels.
             first = convolutions[0]
             convolutions[0] = first._replace(weight=scale_pixels(self.space, first.weight))
-        return partial(self._embed, normalizer, convolutions, self.network[9:])
-
-    def _embed(
-        self,
-        normalizer: FrozenNormalizer | None,
-        convolutions: list[Convolution],
-        head: nn.Module,
-        observations: Tensor,
-    ) -> Tensor:
-        # There is no other reference to the pixels, so that they are freed after the first layer. glibc keeps freed
-        # memory for the next chunk, up to twice its largest block.
-        images = self._inputs(observations, normalizer)
-        for convolution in convolutions:
-            images = convolve(images, convolution).relu_()
-        embeddings: Tensor = head(images)
-        return embeddings
+        return partial(_embed_images, convolutions, self.network[9:])
 
     def _inputs(self, observations: Tensor, normalizer: FrozenNormalizer | None) -> Tensor:
         # The normalisation differs from pixel to pixel, so the weights cannot include it.
@@ -253,19 +259,20 @@ class DictEncoder(Encoder):
         """Whether every key's warm-up is over."""
         return all(encoder.ready for _, encoder in self._named())
 
-    def warm_up(self, observations: Observations) -> None:
+    def warm_up(self, observations: Observations, counts: Tensor | None = None) -> None:
         """Add observations to every key's statistics."""
         assert isinstance(observations, dict)
         for key, encoder in self._named():
-            encoder.warm_up(observations[key])
+            encoder.warm_up(observations[key], counts)
 
-    def forward(self, observations: Observations, *, normalized_by: Encoder | None = None) -> Tensor:
-        """Embed {key: (n, *shape)}."""
+    def embed_by_each(self, encoders: Sequence[Encoder], observations: Observations) -> list[Tensor]:
+        """Embed {key: (n, *shape)} by each encoder."""
         assert isinstance(observations, dict)
-        owner = self if normalized_by is None else normalized_by
-        assert isinstance(owner, DictEncoder)
-        parts = zip(self._named(), owner.encoders, strict=True)
-        return torch.cat([encoder(observations[key], normalized_by=other) for (key, encoder), other in parts], dim=-1)
+        keys = []
+        for index, (key, owner) in enumerate(self._named()):
+            parts = [cast("DictEncoder", encoder)._named()[index][1] for encoder in encoders]
+            keys.append(owner.embed_by_each(parts, observations[key]))
+        return [torch.cat(each, dim=-1) for each in zip(*keys, strict=True)]
 
     def _named(self) -> list[tuple[str, Encoder]]:
         return list(zip(self.keys, self.encoders, strict=True))  # type: ignore[arg-type]
@@ -287,6 +294,20 @@ def _pad_rows(observations: Tensor) -> Tensor:
     if missing == 0:
         return observations
     return torch.cat([observations, observations[:1].expand(missing, *observations.shape[1:])])
+
+
+def _always(inputs: Tensor) -> MakeInputs:
+    return lambda: inputs
+
+
+def _embed_images(convolutions: list[Convolution], head: nn.Module, make_inputs: MakeInputs) -> Tensor:
+    # There is no other reference to the pixels, unless encoders share them, so that they are freed after the first
+    # layer. glibc keeps freed memory for the next chunk, up to twice its largest block.
+    images = make_inputs()
+    for convolution in convolutions:
+        images = convolve(images, convolution).relu_()
+    embeddings: Tensor = head(images)
+    return embeddings
 
 
 def _channels_first(space: Space, channel_axis: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 #: Values that saved states and runs of a reward used for a parameter whose default has changed since. Where they do not
-#: name the parameter, they used this value. Resumed runs keep it; those of mixtures do not.
+#: name the parameter, they used this value. Resumed runs keep it, also for the members of a mixture.
 FORMER_DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "revd": {"merge_duplicates": False},

@@ -22,16 +22,22 @@ class RunningMoments(nn.Module):
         self.register_buffer("square_sum", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
 
-    def update(self, values: Tensor) -> None:
-        """Add (n, *shape), in Chan's parallel form of Welford's update."""
-        added = len(values)
-        if added == 0:
+    def update(self, values: Tensor, counts: Tensor | None = None) -> None:
+        """Add (n, *shape), each as often as `counts`, (n,), or once, in Chan's parallel form of Welford's update."""
+        if len(values) == 0:
             return
         values = values.double()
+        if counts is None:
+            added, mean = len(values), values.mean(dim=0)
+            squares = (values - mean).square_().sum(dim=0)
+        else:
+            added = int(counts.sum())
+            weights = counts.to(values).reshape(-1, *[1] * (values.ndim - 1))
+            mean = (values * weights).sum(dim=0) / added
+            squares = (values - mean).square_().mul_(weights).sum(dim=0)
         total = self.count + added
-        mean = values.mean(dim=0)
         shift = mean - self.mean
-        self.square_sum += (values - mean).square_().sum(dim=0) + shift.square() * self.count * added / total
+        self.square_sum += squares + shift.square() * self.count * added / total
         self.mean += shift * added / total
         self.count += added
 

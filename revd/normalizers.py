@@ -37,7 +37,7 @@ class FrozenNormalizer(nn.Module):
         """Normalise values; a feature that did not vary so far is only centred."""
         std = self.moments.std
         scale = torch.where(std > 1e-6, std, 1.0)
-        return (values - self.moments.mean.to(values.dtype)) / scale.to(values.dtype)
+        return (values - self.moments.mean.to(values.dtype)).div_(scale.to(values.dtype))
 
 
 class RunningNormalizer(FrozenNormalizer):
@@ -54,4 +54,4 @@ class RunningNormalizer(FrozenNormalizer):
 
     def forward(self, values: Tensor) -> Tensor:
         """Normalise and clip values."""
-        return super().forward(values).clamp(-CLIP, CLIP)
+        return super().forward(values).clamp_(-CLIP, CLIP)

@@ -55,6 +55,13 @@ class States:
         values = self._evaluate_places(network, distinct)
         return list(values[numbers.to(values.device)].split([len(each) for each in places]))
 
+    def counted(self) -> tuple[Observations, Tensor | None]:
+        """The distinct observations and how often each occurs; all of them and None where that saves no time."""
+        if not self._on_cpu or len(self) == 0 or self._are_large:
+            return self.observations, None
+        rows, counts = self._places["observations"].unique(return_counts=True)
+        return (self.observations, None) if len(rows) > len(self) // 2 else (select(self.observations, rows), counts)
+
     def __len__(self) -> int:
         return len(self._leaves("observations")[0])
 

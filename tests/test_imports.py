@@ -135,7 +135,7 @@ def test_imports_point_one_way(path: Path) -> None:
 
 
 def test_functional_imports_torch_and_little_else_of_others() -> None:
-    others = {"smallest": {"numpy"}, "triton_search": {"triton"}, "triton_kernels": {"triton"}}
+    others = {"smallest": {"numpy"}, "equal_rows": {"numpy"}, "triton_search": {"triton"}, "triton_kernels": {"triton"}}
     for path in (ROOT / "functional").rglob("*.py"):
         packages = {name.split(".")[0] for name in imported(path)}
         assert packages <= set(sys.stdlib_module_names) | {"torch", "revd"} | others.get(path.stem, set())

@@ -47,3 +47,17 @@ def test_state_dict_round_trips() -> None:
     copy.update(more)
     assert torch.equal(moments.std, copy.std)
     assert torch.equal(moments.mean, copy.mean)
+
+
+def test_counted_values_are_added_as_often_as_they_occurred() -> None:
+    generator = torch.Generator().manual_seed(0)
+    values, counts = 100 + torch.randn(20, 2, 3, generator=generator), torch.randint(1, 9, (20,), generator=generator)
+    moments, naive = RunningMoments((2, 3)), RunningMoments((2, 3))
+    for part, each in zip(values.split([1, 12, 0, 7]), counts.split([1, 12, 0, 7]), strict=True):
+        moments.update(part, each)
+    for value, count in zip(values, counts.tolist(), strict=True):
+        for _ in range(count):
+            naive.update(value[None])
+    assert moments.count == naive.count
+    np.testing.assert_allclose(moments.mean, naive.mean, rtol=1e-12)
+    np.testing.assert_allclose(moments.std, naive.std, rtol=1e-9)

@@ -5,7 +5,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from revd.encoders import make_encoder
+from revd import Rollout, encoders, make_reward
+from revd.encoders import SpaceEncoder, make_encoder
 from revd.normalizers import FrozenNormalizer, RunningNormalizer
 
 IMAGE = spaces.Box(0, 255, (2, 36, 36), np.uint8)
@@ -77,3 +78,72 @@ def test_one_encoder_looks_through_the_statistics_of_another(space: spaces.Space
     assert not missing.unexpected_keys
     torch.testing.assert_close(borrower(observations, normalized_by=owner), own(observations))
     assert not torch.allclose(borrower(observations), own(observations))
+
+
+def test_statistics_are_gathered_in_parts_that_fit_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "NUMBERS_PER_UPDATE", 21)
+    encoder = make_encoder(VECTOR, embedding_size=4, normalize=True, warmup=8)
+    assert isinstance(encoder, SpaceEncoder)
+    moments = encoder.normalizer.moments  # type: ignore[union-attr]
+    sizes: list[int] = []
+    update = moments.update
+
+    def noted(values: torch.Tensor, counts: torch.Tensor | None = None) -> None:
+        sizes.append(len(values))
+        update(values, counts)
+
+    moments.update = noted  # type: ignore[method-assign]
+    values, counts = batch(1, 40)["state"], torch.arange(40) % 3 + 1
+    encoder.warm_up(values, counts)
+    assert sizes == [7] * 5 + [5], "also after the warm-up has ended within the batch"
+    every = values.double().repeat_interleave(counts, dim=0)
+    torch.testing.assert_close(moments.mean, every.mean(dim=0))
+    torch.testing.assert_close(moments.std, every.std(dim=0, unbiased=False))
+
+
+@pytest.mark.parametrize("name", ["rnd", "ngu"])
+def test_rewards_whiten_by_all_observations_also_where_they_repeat(name: str) -> None:
+    states = (
+        torch.randint(0, 3, (40, 2, 3), generator=torch.Generator().manual_seed(0)).float()[:, :, :1].repeat(1, 1, 3)
+    )
+    rollout = Rollout(
+        observations=states, actions=torch.zeros(40, 2, 3), next_observations=states, dones=states[..., 0] > 5
+    )
+    reward = make_reward(name, VECTOR, spaces.Box(-1, 1, (3,)), n_envs=2, embedding_size=4)
+    reward.compute(rollout)
+    found = next(module for module in reward.modules() if isinstance(module, RunningNormalizer)).moments
+    assert found.count == 80
+    torch.testing.assert_close(found.mean, states.flatten(0, 1).double().mean(dim=0))
+    torch.testing.assert_close(found.std, states.flatten(0, 1).double().std(dim=0, unbiased=False))
+
+
+@pytest.mark.parametrize(("space", "part"), [(IMAGE, "image"), (VECTOR, "state"), (BOTH, None)])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_encoders_that_share_inputs_embed_as_each_alone(space: spaces.Space, part: str | None, normalize: bool) -> None:
+    observations = batch(0) if part is None else batch(0)[part]
+    owner = make_encoder(space, embedding_size=4, seed=1, normalize=normalize, warmup=1, running=True)
+    owner.warm_up(observations)
+    several = [make_encoder(space, embedding_size=4, seed=seed, trainable=seed == 3) for seed in (2, 3)]
+    together = owner.embed_by_each([owner, *several], observations)
+    for encoder, found in zip([owner, *several], together, strict=True):
+        assert torch.equal(found, encoder(observations, normalized_by=owner))
+        assert found.requires_grad == (encoder is several[1])
+
+
+def test_encoders_that_share_inputs_normalise_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_encoder(VECTOR, embedding_size=4, normalize=True, warmup=1)
+    owner.warm_up(batch(0)["state"])
+    calls: list[int] = []
+    forward = FrozenNormalizer.forward
+    monkeypatch.setattr(FrozenNormalizer, "forward", lambda self, x: (calls.append(len(x)), forward(self, x))[1])  # type: ignore[func-returns-value]
+    owner.embed_by_each([owner, owner, owner], batch(0, 16)["state"])
+    assert calls == [16]
+
+
+def test_normalising_leaves_the_values_alone() -> None:
+    normalizer = RunningNormalizer((3,), warmup=1)
+    values = batch(0)["state"]
+    before = values.clone()
+    normalizer.moments.update(values)
+    normalizer(values)
+    assert torch.equal(values, before)

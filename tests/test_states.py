@@ -11,7 +11,7 @@ from torch import Tensor
 
 from revd import Rollout
 from revd.rollout import Observations
-from revd.states import States
+from revd.states import LARGE, States
 
 FIELDS = [("observations",), ("successors",), ("observations", "successors")]
 
@@ -152,3 +152,21 @@ def test_a_rollout_without_a_valid_step_has_none() -> None:
         observations=np.zeros((2, 1, 3)), actions=np.zeros((2, 1)), dones=np.zeros((2, 1)), lengths=np.array([0])
     )
     assert rollout.evaluate(Network(), "observations")[0].tolist() == [[0], [0]]
+
+
+@settings(derandomize=True, max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(40, 60), as_dict=st.booleans())
+def test_counted_observations_are_the_distinct_ones(seed: int, n: int, as_dict: bool) -> None:
+    states = small_world(np.random.default_rng(seed), n, chained=True, as_dict=as_dict)
+    observations, counts = states.counted()
+    assert counts is not None
+    every, distinct = Network()(states.observations), Network()
+    assert distinct(observations).repeat_interleave(counts).sort().values.tolist() == every.sort().values.tolist()
+    assert distinct.shown <= 16
+
+
+@pytest.mark.parametrize("width", [1, LARGE + 1])
+def test_observations_are_not_counted_where_that_saves_no_time(width: int) -> None:
+    rows = torch.zeros(4, width) if width > LARGE else torch.tensor([0.0, 1.0, 2.0, 2.0])[:, None]
+    states = States(rows, None)
+    assert states.counted() == (states.observations, None)

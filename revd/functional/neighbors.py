@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from revd.functional.search import ReferenceSet, nearest_distances
+from revd.functional.search import ReferenceSet, nearest_distances, repeated_distances
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -109,7 +109,11 @@ def visible_distances(x: Tensor, y: Tensor, *, k: int, visible: Tensor, own: Ten
     itself = None if own is None else _per_point("own", own, x, largest=y.shape[-2] - 1)
     nearest = x.new_full((*x.shape[:-1], k), torch.inf)
     if found > 0:
-        distances = nearest_distances(_flat(x), [ReferenceSet(_flat(y), visible=limits, own=itself)], found)[0]
+        distances = None
+        if itself is None and x.device.type == "cpu" and x.numel() > 0:
+            distances = repeated_distances(_flat(x), _flat(y), limits, found)
+        if distances is None:
+            distances = nearest_distances(_flat(x), [ReferenceSet(_flat(y), visible=limits, own=itself)], found)[0]
         nearest[..., :found] = distances.reshape(*x.shape[:-1], found)
     return nearest
 

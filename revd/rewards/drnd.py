@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from revd.rewards.metrics import mean_of_steps
 from revd.rollout import map_observations
 
 if TYPE_CHECKING:
+    from revd.encoders import Encoder
     from revd.rewards.trained import Minibatch
     from revd.rollout import Observations, Rollout
 
@@ -90,11 +91,12 @@ class DRND(DistillationReward):
 
     def _terms(self, observations: Observations) -> Tensor:
         """Both terms without their weights, (n, 2)."""
-        targets = [self._target(index, observations) for index in range(self.config.n_targets)]
+        networks = [self.encoder, *self.other_targets, self.predictor]
+        embedded = self.encoder.embed_by_each(cast("list[Encoder]", networks), observations)
+        *targets, predicted = (each.float() for each in embedded)
         mean = torch.stack(targets).mean(dim=0)
         # B - mu^2 is the variance, which is computed without the cancellation; `var` takes ten times as long.
         variance = torch.stack([(target - mean).square_() for target in targets]).mean(dim=0)
-        predicted = self.predict(observations).float()
         check_magnitude(predicted[:, None])
         error = (predicted - mean).square().mean(dim=-1)
         fraction = torch.where(variance > 0, (predicted.square() - mean.square()) / variance, 0.0)

@@ -48,7 +48,7 @@ class EmbeddingReward(IntrinsicReward):
     def warmed_up(self, rollout: Rollout) -> bool:
         """Whether the warm-up is over; the rollout's observations are added to statistics that are not frozen."""
         if self.running_statistics or not self.encoder.ready:
-            self.encoder.warm_up(rollout.steps(rollout.observations))
+            self.encoder.warm_up(*rollout.states.counted())
         return self.encoder.ready
 
     def embed(self, rollout: Rollout, observations: Observations) -> Tensor:

@@ -90,7 +90,7 @@ class NGU(EpisodicReward):
 
     def _modulator(self, rollout: Rollout) -> Tensor:
         """Alpha within 1 and L, (n_steps, n_envs)."""
-        self.target.warm_up(rollout.steps(rollout.observations))
+        self.target.warm_up(*rollout.states.counted())
         (errors,) = rollout.evaluate(self._errors, "observations")
         errors = errors.double()
         self.error_moments.update(errors[rollout.valid_on(errors.device)])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from revd.former_defaults import FORMER_DEFAULTS
+from revd.rewards.mixed import named_after
+from revd.rewards.recipes import reward_names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,8 +23,7 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
     """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
     # States from before a parameter existed were saved without it.
     defaults = {field.name: field.default for field in fields(config)}
-    former = FORMER_DEFAULTS.get(method.lower(), {})
-    found = _flat({**defaults, **former, **saved})
+    found = _flat({**defaults, **_with_former(method.lower(), saved)})
     for name, value in _flat(asdict(config)).items():
         # The state holds what was drawn from the seed.
         if name.rpartition(".")[2] != "seed" and found.get(name) != value:
@@ -29,6 +31,28 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
                 f"the saved state of {method} does not fit this reward's parameters: {name} was "
                 f"{found.get(name)!r}, here it is {value!r}"
             )
+
+
+def former_parameters(reward: str) -> dict[str, Any]:
+    """What a reward or a mixture `NAME+NAME` used before defaults changed; a member's parameter is `ride.NAME`."""
+    words = reward_names(reward)
+    if len(words) == 1:
+        return dict(_former(reward))
+    return _flat({name: _former(name) for name in named_after(words, words)})
+
+
+def _former(name: str) -> Mapping[str, Any]:
+    """The former defaults of a reward or of a mixture's member, of which the second `ride` is `ride_2`."""
+    return FORMER_DEFAULTS.get(re.sub(r"_\d+$", "", name), {})
+
+
+def _with_former(name: str, saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved parameters with those that they do not name because they are older; in a mixture, for each member."""
+    members = saved.get("members")
+    if not isinstance(members, Mapping):
+        return {**_former(name), **saved}
+    each = {member: _with_former(member, values) for member, values in members.items() if isinstance(values, Mapping)}
+    return {**saved, "members": {**members, **each}}
 
 
 def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

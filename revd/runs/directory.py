@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import revd
 from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
-from revd.former_defaults import FORMER_DEFAULTS
+from revd.rewards.saved_state import former_parameters
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import AUTO, NO_COVERAGE, TrainConfig
 from revd.runs.cpu_threads import describe_processor
@@ -162,12 +162,11 @@ class RunDirectory:
 
     def completed(self, config: TrainConfig) -> TrainConfig:
         """The config with the parameters of the reward that a resumed run keeps, though their defaults have changed."""
-        former = FORMER_DEFAULTS.get(config.reward)
-        if former is None or not self.config.exists():
+        if not self.config.exists():
             return config
         used = _reward_params(_read_json(self.config).get("resolved"))
-        kept = {name: used.get(name, value) for name, value in former.items()}
-        return replace(config, reward_params=Parameters({**kept, **config.reward_params}))
+        kept = {name: used.get(name, value) for name, value in former_parameters(config.reward).items()}
+        return _with_defaults(config, kept)
 
     def is_finished(self, steps: int) -> bool:
         """Whether the run has finished, with at least `steps` steps."""
@@ -211,17 +210,24 @@ class RunDirectory:
 
 
 def _reward_params(resolved: object) -> dict[str, Any]:
-    """The parameters of the reward in a config's resolved values; empty if these are damaged or have none."""
+    """The flat parameters of the reward in a config's resolved values; empty if these are damaged or have none."""
     params = resolved.get("reward_params") if isinstance(resolved, dict) else None
-    return params if isinstance(params, dict) else {}
+    return Parameters(params).flat() if isinstance(params, dict) else {}
+
+
+def _with_defaults(config: TrainConfig, defaults: Mapping[str, Any]) -> TrainConfig:
+    """The config with these flat parameters of the reward where it names none."""
+    params = Parameters()
+    for name, value in {**defaults, **config.reward_params.flat()}.items():
+        params = params.with_value(name, value)
+    return replace(config, reward_params=params)
 
 
 def _repeatable(config: TrainConfig, resolved: Mapping[str, Any]) -> TrainConfig:
     """The config with what a new run would not choose: this machine's engine, an old run's parameters."""
     used = _reward_params(dict(resolved))
-    former = FORMER_DEFAULTS.get(config.reward, {})
-    kept = {name: value for name, value in former.items() if used.get(name) == value}
-    config = replace(config, reward_params=Parameters({**kept, **config.reward_params}))
+    former = former_parameters(config.reward)
+    config = _with_defaults(config, {name: value for name, value in former.items() if used.get(name) == value})
     has_choice = config.task.startswith(tuple(f"{family}/" for family in FAMILIES_IN_ENVPOOL))
     return replace(config, engine=resolved["engine"]) if has_choice and "engine" in resolved else config
 

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,17 +78,20 @@ class Fixed(torch.nn.Module):
         return torch.full((len(observations), SIZE), self.value)
 
 
+def fixed(*values: float) -> Callable[[list[Any], torch.Tensor], list[torch.Tensor]]:
+    """Embeddings by three targets and a predictor that do not depend on the observations."""
+    return lambda networks, states: [torch.full((len(states), SIZE), value) for value in values[: len(networks)]]
+
+
 def test_a_hand_computed_example() -> None:
     """Targets 0, 2 and 4: mu = 2, B = 20/3. A prediction of 2.5 is off by 0.25, and (6.25 - 4) / (20/3 - 4)."""
     reward = make(1, n_targets=3, alpha=0.25, normalize_observations=False)
-    reward.encoder.forward = Fixed(0).forward  # type: ignore[method-assign]
-    reward.other_targets = torch.nn.ModuleList([Fixed(2), Fixed(4)])
-    reward.predictor = Fixed(2.5)  # type: ignore[assignment]
+    reward.encoder.embed_by_each = fixed(0, 2, 4, 2.5)  # type: ignore[method-assign, assignment]
     bonus = reward.compute(make_rollout(0, Shape(8, 1)))
     expected = 0.25 * 0.25 + 0.75 * math.sqrt(2.25 / (20 / 3 - 4))
     np.testing.assert_allclose(bonus, expected, rtol=1e-5)
     assert reward.metrics()["error"] == pytest.approx(0.25)
-    reward.predictor = Fixed(9)  # type: ignore[assignment]
+    reward.encoder.embed_by_each = fixed(0, 2, 4, 9)  # type: ignore[method-assign, assignment]
     reward.compute(make_rollout(0, Shape(8, 1)))
     assert reward.metrics()["rarity"] == 1, "clipped"
 

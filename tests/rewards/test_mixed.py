@@ -281,6 +281,21 @@ def test_saved_parameters_are_compared_member_by_member() -> None:
         check_saved_parameters("MixedReward", mixed.config, {**vars(mixed.config), "weights": {"revd": 1, "re3": 0.5}})
 
 
+def test_saved_members_from_before_a_default_changed_used_the_old_one() -> None:
+    rides = [RIDE(BOX, DISCRETE, 2, update_fraction=1.0) for _ in range(2)]
+    mixed = MixedReward([*rides, REVD(BOX, DISCRETE, 2, k=2)])
+    members = {name: dict(values) for name, values in mixed.config.members.items()}
+    for name, missing in (("ride", "update_fraction"), ("ride_2", "update_fraction"), ("revd", "merge_duplicates")):
+        del members[name][missing]
+    with pytest.raises(ValueError, match=r"members\.revd\.merge_duplicates was False, here it is True"):
+        check_saved_parameters("MixedReward", mixed.config, {**vars(mixed.config), "members": members})
+    members["revd"]["merge_duplicates"] = True
+    check_saved_parameters("MixedReward", mixed.config, {**vars(mixed.config), "members": members})
+    members["ride_2"]["update_fraction"] = 0.25
+    with pytest.raises(ValueError, match=r"members\.ride_2\.update_fraction was 0\.25, here it is 1\.0"):
+        check_saved_parameters("MixedReward", mixed.config, {**vars(mixed.config), "members": members})
+
+
 def test_a_fresh_one_has_the_same_parameters_and_no_memory() -> None:
     mixed = mixture("revd", "ride", seed=3, weights=[1, 2])
     start = copy.deepcopy(mixed.state_dict())

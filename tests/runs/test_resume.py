@@ -199,6 +199,36 @@ def test_a_ride_run_from_before_its_fraction_changed_keeps_the_old_one(config):
     assert "--reward-params update_fraction=1.0" in run["repeat"]
 
 
+def test_a_mixture_from_before_a_members_default_changed_keeps_the_old_one(config):
+    path = config.directory / "config.json"
+    config = replace(config, reward="ride+ride", steps=2 * ROLLOUT, normalize="none", eval_every=0)
+    old = {"ride": {"update_fraction": 1.0, "k": 3}, "ride_2": {"update_fraction": 1.0}}
+    train(replace(config, reward_params=Parameters(old)))
+    values = json.loads(path.read_text())
+    values["reward_params"] = {"ride": {"k": 3}}
+    path.write_text(json.dumps(values))
+    train(replace(config, steps=3 * ROLLOUT, reward_params=Parameters(ride={"k": 3})))
+    values, run = json.loads(path.read_text()), json.loads((config.directory / "run.json").read_text())
+    assert values["reward_params"] == {"ride": {"k": 3}}
+    assert [values["resolved"]["reward_params"][name]["update_fraction"] for name in old] == [1.0, 1.0]
+    assert "ride.update_fraction=1.0" in run["repeat"]
+    assert "ride_2.update_fraction=1.0" in run["repeat"]
+    other = Parameters(ride={"k": 3}, ride_2={"update_fraction": 0.25})
+    with pytest.raises(FileExistsError, match="already holds a run with other settings"):
+        train(replace(config, steps=4 * ROLLOUT, reward_params=other))
+
+
+def test_a_new_mixture_keeps_todays_defaults(config):
+    for steps in (2 * ROLLOUT, 3 * ROLLOUT):
+        train(replace(config, reward="revd+ride", steps=steps, eval_every=0))
+        resolved = json.loads((config.directory / "config.json").read_text())["resolved"]["reward_params"]
+        assert resolved["ride"]["update_fraction"] == 0.25
+        assert resolved["revd"]["merge_duplicates"] is True
+    repeat = json.loads((config.directory / "run.json").read_text())["repeat"]
+    assert "update_fraction" not in repeat
+    assert "merge_duplicates" not in repeat
+
+
 def test_a_new_run_merges_duplicates_in_every_session(config):
     for steps in (2 * ROLLOUT, 3 * ROLLOUT):
         train(replace(config, steps=steps, eval_every=0))

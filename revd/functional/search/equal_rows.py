@@ -6,7 +6,9 @@ So rows that are said to be equal are. A repeat is missed where different rows s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,11 +18,10 @@ KEY_SIZE = 2**11
 NUMBERS_PER_CHUNK = 2**17
 
 
-def distinct_rows(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of (n, …) that hold all its distinct ones, (m,), and for each row its place among them, (n,)."""
-    _, numbers, first = first_of_each(row_keys([values]))
-    rows, earlier = torch.arange(len(values), device="cpu"), first[numbers]
-    parts = [values]
+def distinct_rows(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Rows of tensors (n, …) that hold all distinct ones, (m,) ascending, and the place of each among them, (n,)."""
+    _, numbers, first = first_of_each(row_keys(parts))
+    rows, earlier = torch.arange(len(parts[0]), device="cpu"), first[numbers]
     chosen = torch.where(equal_rows(parts, parts, earlier), earlier, rows)
     distinct, places = chosen.unique(return_inverse=True)
     return distinct, places
@@ -62,10 +63,18 @@ def equal_rows(parts: Sequence[Tensor], others: Sequence[Tensor], rows: Tensor) 
         if part.dtype != other.dtype:
             return torch.zeros_like(equal)
         for chunk, candidates in _gathered(other, rows, skip=own):
+            same = _comparison(part[chunk], candidates)
             # Mostly all are equal, which is faster to ask.
-            if not torch.equal(part[chunk], candidates):
-                equal[chunk] &= (part[chunk] == candidates).reshape(len(candidates), -1).all(dim=1)
+            if not same.all():
+                equal[chunk] &= torch.from_numpy(same.reshape(len(candidates), -1).all(axis=1))
     return equal
+
+
+def _comparison(values: Tensor, others: Tensor) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which numbers are equal. NumPy takes a fifth of the time of `torch.equal`, but has no bfloat16."""
+    if values.dtype == torch.bfloat16:
+        values, others = values.float(), others.float()
+    return np.asarray(values.numpy() == others.numpy())
 
 
 def _gathered(values: Tensor, rows: Tensor, *, skip: Tensor) -> Iterator[tuple[slice, Tensor]]:

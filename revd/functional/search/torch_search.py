@@ -178,7 +178,7 @@ def _direct_distances(x: Tensor, y: Tensor) -> Tensor:
     if len(x) > 1 or x.device.type != "cpu" or x.shape[1] * y.shape[1] < PAIRS_WORTH_A_LOOK:
         return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
     # Proofs mostly fail where states are repeated: then the neighbours in and outside the selection are equally far.
-    (rows, of_row), (columns, of_column) = distinct_rows(x[0]), distinct_rows(y[0])
+    (rows, of_row), (columns, of_column) = distinct_rows([x[0]]), distinct_rows([y[0]])
     between = torch.cdist(x[:, rows], y[:, columns], compute_mode="donot_use_mm_for_euclid_dist")
     return between[:, of_row][:, :, of_column]
 

@@ -14,14 +14,14 @@ from revd.functional.search.equal_rows import distinct_rows, equal_rows, row_key
 @given(
     n=st.integers(1, 40),
     width=st.sampled_from([1, 3, 2 * module.KEY_SIZE + 1]),
-    dtype=st.sampled_from([torch.float32, torch.float64, torch.uint8, torch.int64, torch.bool]),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64, torch.uint8, torch.int64, torch.bool]),
     seed=st.integers(0, 1_000),
 )
 def test_every_row_is_found_among_the_distinct_ones(n: int, width: int, dtype: torch.dtype, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randint(0, 2, (n, 1), generator=generator).expand(n, width).clone().to(dtype)
     values[::3, -1] = 0
-    rows, places = distinct_rows(values)
+    rows, places = distinct_rows([values])
     # Rows that differ only where the key does not look hide repeats from each other.
     if width <= module.KEY_SIZE:
         assert len(rows) == len({tuple(row.tolist()) for row in values})
@@ -31,7 +31,7 @@ def test_every_row_is_found_among_the_distinct_ones(n: int, width: int, dtype: t
 def test_rows_of_equal_keys_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     monkeypatch.setattr(module, "row_keys", lambda parts: torch.zeros(len(parts[0])))
-    rows, places = distinct_rows(values)
+    rows, places = distinct_rows([values])
     assert torch.equal(values[rows][places], values)
 
 
@@ -51,6 +51,12 @@ def test_all_parts_of_a_row_count() -> None:
         True,
         False,
     ]
+    third = torch.tensor([1.0, 2.0, 1.0])
+    assert equal_rows([third, second], [third, second], torch.zeros(3, dtype=torch.int64)).tolist() == [
+        True,
+        False,
+        False,
+    ]
     keys = row_keys([first, second])
     assert keys[0] == keys[1] != keys[2]
 
@@ -58,7 +64,7 @@ def test_all_parts_of_a_row_count() -> None:
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_numbers_that_are_not_finite_equal_at_most_themselves(value: float) -> None:
     values = torch.tensor([[value, 0.0], [value, 1.0], [0.0, 1.0]])
-    rows, places = distinct_rows(values)
+    rows, places = distinct_rows([values])
     found: Tensor = values[rows][places]
     assert torch.equal(found.nan_to_num(), values.nan_to_num())
     assert len(rows) == 3
