@@ -4,8 +4,8 @@
 
 The settings are those of `revd demo`, as far as RLlib has them, so that the curves can be compared with those of
 Stable-Baselines3: ten environments (two env runners with five each), 128 steps of each in a batch, SB3's defaults for
-PPO and its networks, and normalised observations. The bonus has a fixed weight of 1. Writes the returns of all episodes as
-CSV and the learning curves as a PNG, and prints a table.
+PPO and its networks, and normalised observations. The bonus has a fixed weight of 1. Writes the returns of all episodes
+as CSV and the learning curves as a PNG, and prints a table.
 """
 
 from __future__ import annotations

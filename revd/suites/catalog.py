@@ -103,7 +103,7 @@ SUITES: Mapping[str, Suite] = {
         },
     ),
     "balance-bullet": Suite(
-        description="The automatic weight against PPO and the paper's fixed weight: rewards on every step, four PyBullet tasks",
+        description="The automatic weight against PPO and the paper's fixed weight: PyBullet, rewards on every step",
         tasks=("bullet/hopper", "bullet/half-cheetah", "bullet/ant", "bullet/walker-2d"),
         # The paper's settings of PPO, but REVD's own defaults for the automatic weight.
         methods=(
