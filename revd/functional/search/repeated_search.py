@@ -36,12 +36,12 @@ class Repeated(NamedTuple):
     def of(cls, points: Tensor) -> Repeated:
         """Merge equal points of each batch, (b, n, d)."""
         b, n, d = points.shape
-        batches, flat = torch.arange(b).repeat_interleave(n), points.reshape(-1, d)
+        batches, flat = torch.arange(b, device="cpu").repeat_interleave(n), points.reshape(-1, d)
         rows, places = distinct_rows([flat, batches])
         counts = batches[rows].bincount(minlength=b)
         starts = counts.cumsum(0) - counts
         merged = points.new_zeros(b, int(counts.max()), d)
-        merged[batches[rows], torch.arange(len(rows)) - starts[batches[rows]]] = flat[rows]
+        merged[batches[rows], torch.arange(len(rows), device="cpu") - starts[batches[rows]]] = flat[rows]
         return cls(merged, counts, places.view(b, n) - starts[:, None])
 
 
@@ -74,7 +74,7 @@ def repeated_distances(x: Tensor, y: Tensor, visible: Tensor, k: int) -> Tensor 
     distances, nearest = _pairs(queries, states).sort(dim=-1)
     # The columns of each point are now the states, from the nearest to the farthest.
     visits = _visits(states, limits).gather(2, _take_rows(nearest, queries.numbers))
-    wanted = torch.arange(1, k + 1, dtype=torch.int32).expand(*visible.shape, k).contiguous()
+    wanted = torch.arange(1, k + 1, dtype=torch.int32, device="cpu").expand(*visible.shape, k).contiguous()
     places = torch.searchsorted(visits.cumsum(dim=2, dtype=torch.int32), wanted)
     missing = (places == visits.shape[2]) | (visible == 0)[..., None]
     found = _take_rows(distances, queries.numbers).gather(2, places.clamp(max=visits.shape[2] - 1))
@@ -96,8 +96,8 @@ def _visits(states: Repeated, limits: Tensor) -> Tensor:
     """How many of the first `limits` rows, (b, p) ascending, are each distinct state, (b, p, u)."""
     (b, p), (m, u) = limits.shape, (states.numbers.shape[1], states.points.shape[1])
     # The first point that sees each row; p if none does.
-    since = torch.searchsorted(limits.contiguous(), torch.arange(m).expand(b, m).contiguous(), right=True)
-    new = torch.zeros(b, (p + 1) * u, dtype=torch.int32)
+    since = torch.searchsorted(limits.contiguous(), torch.arange(m, device="cpu").expand(b, m).contiguous(), right=True)
+    new = torch.zeros(b, (p + 1) * u, dtype=torch.int32, device="cpu")
     new.scatter_add_(1, since * u + states.numbers, torch.ones_like(since, dtype=torch.int32))
     return new.view(b, p + 1, u)[:, :p].cumsum(dim=1, dtype=torch.int32)
 

@@ -86,3 +86,11 @@ def test_the_causal_search_uses_it_where_states_repeat(monkeypatch: pytest.Monke
 def not_none(found: Tensor | None) -> Tensor:
     assert found is not None
     return found
+
+
+def test_torchs_default_device_does_not_matter() -> None:
+    x = few_states(torch.Generator().manual_seed(0), 2, 20)
+    visible = torch.arange(20).expand(2, -1)
+    expected = repeated_distances(x, x, visible, 3)
+    with torch.device("meta"):
+        assert torch.equal(not_none(repeated_distances(x, x, visible, 3)), not_none(expected))
