@@ -3,10 +3,12 @@
 import re
 
 import numpy as np
+import pytest
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import RolloutBuffer
 
+from revd.rewards import REWARDS
 from tests.examples.scripts import load
 
 LINE = re.compile(
@@ -46,6 +48,20 @@ def test_the_policy_follows_the_bonus_with_the_strength_that_is_set(capsys):
 def test_another_reward_needs_another_name_only(capsys):
     _, (_, _, _, intrinsic, _, _) = log_of(capsys, REWARD="counts")
     assert 0 < float(intrinsic) <= 1
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_every_reward_that_reads_no_successors_works_and_others_say_so(capsys, monkeypatch, name):
+    module = load("cleanrl_style")
+    for setting, value in {"REWARD": name, "N_STEPS": 16, "N_ENVS": 2}.items():
+        monkeypatch.setattr(module, setting, value)
+    if REWARDS[name].uses_successors:
+        with pytest.raises(ValueError, match=f"no next_observations, which {REWARDS[name].__name__} reads"):
+            module.main(steps=32)
+        return
+    module.main(steps=64)
+    _, (_, _, _, intrinsic, weight, share) = LINE.findall(capsys.readouterr().out)
+    assert min(float(number) for number in (intrinsic, weight, share)) > 0
 
 
 def test_the_advantages_are_those_of_stable_baselines3():

@@ -18,6 +18,7 @@ from revd.sb3 import IntrinsicRewardCallback
 from tests.support.environments import counting_envs
 from tests.support.sb3 import (
     ALL_ALGORITHMS,
+    Onlooker,
     Seen,
     Witness,
     flat_parameters,
@@ -30,32 +31,6 @@ from tests.weighting.naive import GAE_LAMBDA, GAMMA, NaiveWeight
 N_STEPS, N_ENVS = 8, 2
 # Episodes that end inside rollouts and, those of four steps, exactly at their ends.
 LENGTHS = ((4,), (3, 6, 2))
-
-
-class Onlooker(Witness):
-    """Also keeps the bonus of each rollout, and the critic's values before it learns from it."""
-
-    def __init__(self, callback: IntrinsicRewardCallback) -> None:
-        super().__init__()
-        self.callback = callback
-        self.values: list[np.ndarray] = []
-        self.paid: list[np.ndarray] = []
-
-    def _on_training_start(self) -> None:
-        assert self.callback.reward is not None
-        assert self.callback.weighting.automatic is not None
-        self.callback.weighting.automatic.critic.register_forward_hook(self._keep_values)
-        compute = self.callback.reward.compute
-        self.callback.reward.compute = lambda rollout: self._keep(compute(rollout))  # type: ignore[method-assign]
-
-    def _keep(self, bonus: torch.Tensor) -> torch.Tensor:
-        self.paid.append(bonus.double().numpy().copy())
-        return bonus
-
-    def _keep_values(self, critic: Any, inputs: Any, values: torch.Tensor) -> None:
-        # All states at once; minibatches have one dimension.
-        if values.ndim == 2:
-            self.values.append(values.detach().double().numpy().copy())
 
 
 def frozen_model(algo: str, **arguments: Any) -> Any:
@@ -102,21 +77,6 @@ def test_advantages_are_the_tasks_and_the_bonuss(algo: str, extrinsic_weight: fl
     ends = np.array([seen.dones for seen in found.seen])
     assert ends[:, :-1].any()
     assert not ends[:, -1].all()
-
-
-@pytest.mark.parametrize("method", ["revd", "re3", "ride", "noise"])
-def test_the_methods_enter_the_same_way(method: str) -> None:
-    """REVD's first rollout pays nothing; RIDE trains its encoder after the critic has read it; noise has none."""
-    callback = IntrinsicRewardCallback(method, strength=0.3, decay=0.0)
-    found, naive = watched(frozen_model("PPO"), callback), NaiveWeight()
-    values = iter(found.values)
-    for bonus, (seen, following) in zip(found.paid, pairwise(found.seen), strict=False):
-        task = task_advantages(seen, following)
-        judged = next(values) if bonus.any() else None
-        paid = np.full(bonus.shape, bonus.any())
-        expected = naive.weigh(bonus, judged, task, strength=np.full((N_STEPS, 1), 0.3), paid=paid)
-        np.testing.assert_allclose(seen.advantages, expected, rtol=1e-3, atol=1e-4)
-    assert [bool(bonus.any()) for bonus in found.paid] == [method != "revd", *[True] * 4]
 
 
 @pytest.mark.parametrize("algo", ALL_ALGORITHMS)
@@ -208,8 +168,10 @@ def test_a_strength_of_zero_is_the_algorithm_without_a_bonus(algo: str) -> None:
     assert not torch.equal(flat_parameters(learnt(algo, IntrinsicRewardCallback("revd", k=2))), without)
 
 
-@pytest.mark.parametrize("algo", ["PPO", "A2C"])
-def test_no_scale_of_bonus_or_reward_changes_what_is_learnt(algo: str) -> None:
+@pytest.mark.parametrize("algo", ALL_ALGORITHMS)
+def test_no_scale_of_bonus_or_reward_changes_the_advantages(algo: str) -> None:
+    """In proportion: those of rewards times 1000 are 1000 times as large. Updates are in test_scale_free.py."""
+
     def advantages(bonus: float, **arguments: Any) -> np.ndarray:
         model = frozen_model(algo, **arguments)
         # Values of 0 leave the scale of the rewards as the only one of the task's advantages.

@@ -8,13 +8,17 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from revd import Rollout
+from revd.rewards import REWARDS
 from revd.rllib.connector import IntrinsicRewardConnector
 from revd.rllib.episodes import Origin
 from revd.rllib.options import Options
+from tests.support.every_reward import EVERY
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 DISCRETE = spaces.Discrete(4)
 WEIGHT, DECAY = 0.5, 0.1
+#: Parameters of rewards and mixtures; a mixture's member has its own under its name.
+PASSED_ON = {"k", "boundary", "warmup", "hash_bits", "weights", *REWARDS}
 #: Rewards, and what is passed to `connector` for them.
 METHODS: list[tuple[Any, dict[str, Any]]] = [
     ("revd", {"k": 2}),
@@ -23,6 +27,7 @@ METHODS: list[tuple[Any, dict[str, Any]]] = [
     ("re3", {"k": 2, "boundary": "episode"}),
     ("ride", {"k": 2}),
     (["revd", "ride"], {"revd": {"k": 2}, "ride": {"k": 2}}),
+    *(each for each in EVERY.values() if each[0] not in ("revd", "re3", "ride")),
 ]
 
 
@@ -92,7 +97,7 @@ def connector(
     reward: Any = "revd", *, seed: int | None = 3, n_runners: int = 2, n_learners: int = 1, **options: Any
 ) -> Any:
     layout = {"n_runners": n_runners, "envs_per_runner": 1, "n_learners": n_learners}
-    params = {name: options.pop(name) for name in ("k", "boundary", "revd", "ride") if name in options}
+    params = {name: options.pop(name) for name in list(options) if name in PASSED_ON}
     chosen = Options(reward=reward, **{"weight": WEIGHT, "decay": DECAY, **options}, reward_params=params)
     return IntrinsicRewardConnector(chosen, seed=seed, **layout)
 

@@ -143,6 +143,39 @@ class Witness(BaseCallback):
         return float(self.model.gamma * value.double())  # type: ignore[attr-defined]
 
 
+class Onlooker(Witness):
+    """Also keeps the bonus of each rollout, and the values of its critic before it learns from it.
+
+    Values are None where the critic was not asked.
+    """
+
+    def __init__(self, callback: IntrinsicRewardCallback) -> None:
+        super().__init__()
+        self.callback = callback
+        self.values: list[Array | None] = []
+        self.paid: list[Array] = []
+
+    def _on_training_start(self) -> None:
+        assert self.callback.reward is not None
+        assert self.callback.weighting.automatic is not None
+        self.callback.weighting.automatic.critic.register_forward_hook(self._keep_values)
+        compute = self.callback.reward.compute
+        self.callback.reward.compute = lambda rollout: self._keep(compute(rollout))  # type: ignore[method-assign]
+
+    def _on_rollout_start(self) -> None:
+        super()._on_rollout_start()
+        self.values.append(None)
+
+    def _keep(self, bonus: torch.Tensor) -> torch.Tensor:
+        self.paid.append(bonus.double().numpy().copy())
+        return bonus
+
+    def _keep_values(self, critic: Any, inputs: Any, values: torch.Tensor) -> None:
+        # All states at once; minibatches have one dimension.
+        if values.ndim == 2:
+            self.values[-1] = values.detach().double().numpy().copy()
+
+
 def generalized_advantages(
     rewards: Array, values: Array, last_values: Array, dones: Array, gamma: float, gae_lambda: float
 ) -> Array:
