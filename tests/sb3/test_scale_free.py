@@ -26,14 +26,15 @@ class ScaledReward(ScriptedReward):
 
 
 class ScaledEmbeddings(Onlooker):
-    """Multiplies what the bonus's critic reads."""
+    """Multiplies what the bonus's critic reads; the critic predicts values as large as the bonus from the start."""
 
     factor = 1.0
 
     def _on_training_start(self) -> None:
         super()._on_training_start()
-        embedder = self.callback.weighting.automatic.embedder
-        embedder.own.register_forward_hook(lambda encoder, inputs, embeddings: self.factor * embeddings)
+        automatic = self.callback.weighting.automatic
+        automatic.critic.layers[-1].weight.data.fill_(0.3)
+        automatic.embedder.own.register_forward_hook(lambda encoder, inputs, embeddings: self.factor * embeddings)
 
 
 def model_without_values(algo: str, rewards: float) -> Any:
@@ -85,7 +86,7 @@ def test_no_scale_changes_how_the_policy_is_updated(algo: str) -> None:
     """
     plain, values = learnt(algo, strength=0.5)
     assert values is not None
-    assert np.abs(values).max() > 1e-4, "the critic has learnt"
+    assert values.std() > 0.3, "what the critic predicts matters"
     for scale in ({"bonus": 1000.0}, {"rewards": 1000.0}, {"embeddings": 10.0}):
         scaled, judged = learnt(algo, strength=0.5, **scale)
         assert distance(scaled, plain) < 2e-3, scale
