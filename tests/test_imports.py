@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "encoders": {"spaces", "rollout", "networks", "normalizers"},
     "worked_example": {"arrays", "functional"},
     "envs": {"coverage", "names"},
-    "former_defaults": set(),
+    "former_defaults": {"names"},
     "rewards": FOUNDATION,
     "weighting": FOUNDATION | {"rewards"},
     "testing": FOUNDATION | {"rewards"},

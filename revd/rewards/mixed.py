@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from revd.moments import RecentMoments
-from revd.names import unknown_name
+from revd.names import named_after, unknown_name
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig, require_number
 
@@ -166,18 +166,6 @@ class MixedReward(IntrinsicReward):
         return MixedReward(
             members, **{"weights": self.config.weights, "normalize": self.config.normalize, **parameters}
         )
-
-
-def named_after(members: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
-    """The members by names that differ: the second `revd` is `revd_2`."""
-    named: dict[str, Any] = {}
-    for member, name in zip(members, names, strict=True):
-        count, distinct = 1, name
-        while distinct in named:
-            count += 1
-            distinct = f"{name}_{count}"
-        named[distinct] = member
-    return named
 
 
 def _class_names(members: Sequence[IntrinsicReward]) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from revd.names import unknown_name
+from revd.names import PLUS, named_after, reward_names, unknown_name
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig, build_config
-from revd.rewards.mixed import MixedReward, Weights, mixed_config, named_after
+from revd.rewards.mixed import MixedReward, Weights, mixed_config
 
 if TYPE_CHECKING:
     from revd.rewards.registry import RewardRegistry
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 #: What `make_reward`, the callback and RLlib accept: a name, names to be mixed, or an instance.
 RewardLike: TypeAlias = "str | Sequence[str] | IntrinsicReward"
-#: Between the names of a mixture: `revd+rnd`.
-PLUS = "+"
 #: Parameters of a mixture; all others are those of a member, under its name.
 _MIXTURE_PARAMETERS = ("weights", "normalize", "seed")
 
@@ -96,18 +94,6 @@ def find_recipe(
     if isinstance(reward, str) and len(words) == 1:
         return _single(registry, reward, parameters, besides)
     return _mixture(registry, words, parameters, besides)
-
-
-def reward_names(reward: str | Sequence[str]) -> list[str]:
-    """The names in `revd+rnd`, or in a list."""
-    if isinstance(reward, str):
-        return reward.split(PLUS)
-    if not isinstance(reward, list | tuple) or not all(isinstance(name, str) for name in reward):
-        raise ValueError(
-            f"reward must be a name, a list of names or an IntrinsicReward, got {reward!r}; "
-            "instances are mixed by MixedReward([...])"
-        )
-    return list(reward)
 
 
 def _single(

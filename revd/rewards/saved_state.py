@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from revd.former_defaults import FORMER_DEFAULTS
-from revd.rewards.mixed import named_after
-from revd.rewards.recipes import reward_names
+from revd.former_defaults import former_defaults
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,24 +30,11 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
             )
 
 
-def former_parameters(reward: str) -> dict[str, Any]:
-    """What a reward or a mixture `NAME+NAME` used before defaults changed; a member's parameter is `ride.NAME`."""
-    words = reward_names(reward)
-    if len(words) == 1:
-        return dict(_former(reward))
-    return _flat({name: _former(name) for name in named_after(words, words)})
-
-
-def _former(name: str) -> Mapping[str, Any]:
-    """The former defaults of a reward or of a mixture's member, of which the second `ride` is `ride_2`."""
-    return FORMER_DEFAULTS.get(re.sub(r"_\d+$", "", name), {})
-
-
 def _with_former(name: str, saved: Mapping[str, Any]) -> dict[str, Any]:
     """Saved parameters with those that they do not name because they are older; in a mixture, for each member."""
     members = saved.get("members")
     if not isinstance(members, Mapping):
-        return {**_former(name), **saved}
+        return {**former_defaults(name), **saved}
     each = {member: _with_former(member, values) for member, values in members.items() if isinstance(values, Mapping)}
     return {**saved, "members": {**members, **each}}
 

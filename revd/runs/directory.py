@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import revd
 from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
-from revd.rewards.saved_state import former_parameters
+from revd.former_defaults import former_parameters
 from revd.runs.checkpoints import Checkpoints
 from revd.runs.config import AUTO, NO_COVERAGE, TrainConfig
 from revd.runs.cpu_threads import describe_processor

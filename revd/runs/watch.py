@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from revd.envs.tasks import Engine, find_task
-from revd.rewards.recipes import reward_names
+from revd.names import reward_names
 from revd.rewards.segment_memory import SegmentMemory
 from revd.rollout import Rollout, map_observations
 from revd.runs.config import NO_COVERAGE
