@@ -1,14 +1,15 @@
 """What settings were before today's defaults."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from revd.names import named_after, reward_names
+from revd.names import mixture_members, reward_names
 
 #: Values that saved states and runs of a reward used for a parameter whose default has changed since. Where they do not
-#: name the parameter, they used this value. Resumed runs keep it, also for the members of a mixture.
+#: name the parameter, they used this value. Resumed runs keep it, also for the members of a
+#: mixture; pickles of RLlib's mixtures do not.
 FORMER_DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "revd": {"merge_duplicates": False},
@@ -20,15 +21,18 @@ FORMER_DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 FORMER_WEIGHT = 0.1
 
 
-def former_defaults(name: str) -> Mapping[str, Any]:
-    """The former defaults of a reward, or of a mixture's member, of which the second `ride` is `ride_2`."""
-    return FORMER_DEFAULTS.get(re.sub(r"_\d+$", "", name), {})
-
-
-def former_parameters(reward: str) -> dict[str, Any]:
-    """What a reward or a mixture `NAME+NAME` used before defaults changed; a member's parameter is `ride.NAME`."""
+def former_parameters(reward: str | Sequence[str]) -> dict[str, Any]:
+    """What a reward or a mixture used before defaults changed; a member's parameter is `ride.NAME`."""
     words = reward_names(reward)
     if len(words) == 1:
-        return dict(former_defaults(reward))
-    members = named_after(words, words)
-    return {f"{name}.{parameter}": value for name in members for parameter, value in former_defaults(name).items()}
+        return dict(FORMER_DEFAULTS.get(words[0], {}))
+    return {
+        f"{name}.{parameter}": value
+        for name, word in mixture_members(words).items()
+        for parameter, value in FORMER_DEFAULTS.get(word, {}).items()
+    }
+
+
+def former_member_defaults(name: str) -> Mapping[str, Any]:
+    """The former defaults of a mixture's member by its name, of which the second `ride` is `ride_2`."""
+    return FORMER_DEFAULTS.get(re.sub(r"_\d+$", "", name), {})

@@ -43,3 +43,8 @@ def named_after(members: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
             distinct = f"{name}_{count}"
         named[distinct] = member
     return named
+
+
+def mixture_members(words: Sequence[str]) -> dict[str, str]:
+    """The words of a mixture by their members' names: MODULE:CLASS is called after its class."""
+    return named_after(words, [word.rpartition(":")[2].lower() if ":" in word else word for word in words])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from revd.names import PLUS, named_after, reward_names, unknown_name
+from revd.names import PLUS, mixture_members, reward_names, unknown_name
 from revd.rewards.base import IntrinsicReward
 from revd.rewards.config import RewardConfig, build_config
 from revd.rewards.mixed import MixedReward, Weights, mixed_config
@@ -110,8 +110,7 @@ def _mixture(
 ) -> MixedRecipe:
     for word in words:
         registry.find(word)
-    # MODULE:CLASS is called after its class, as MixedReward does for instances.
-    named = named_after(words, [word.rpartition(":")[2].lower() if ":" in word else word for word in words])
+    named = mixture_members(words)
     _check_mixture(named, parameters, besides)
     shared = {"seed": parameters["seed"]} if "seed" in parameters else {}
     members = {}

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from revd.former_defaults import former_defaults
+from revd.former_defaults import FORMER_DEFAULTS, former_member_defaults
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,7 +20,7 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
     """Raise a ValueError that names a parameter in which a reward differs from the saved one."""
     # States from before a parameter existed were saved without it.
     defaults = {field.name: field.default for field in fields(config)}
-    found = _flat({**defaults, **_with_former(method.lower(), saved)})
+    found = _flat({**defaults, **_with_former(FORMER_DEFAULTS.get(method.lower(), {}), saved)})
     for name, value in _flat(asdict(config)).items():
         # The state holds what was drawn from the seed.
         if name.rpartition(".")[2] != "seed" and found.get(name) != value:
@@ -30,12 +30,16 @@ def check_saved_parameters(method: str, config: RewardConfig, saved: Mapping[str
             )
 
 
-def _with_former(name: str, saved: Mapping[str, Any]) -> dict[str, Any]:
+def _with_former(former: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
     """Saved parameters with those that they do not name because they are older; in a mixture, for each member."""
     members = saved.get("members")
     if not isinstance(members, Mapping):
-        return {**former_defaults(name), **saved}
-    each = {member: _with_former(member, values) for member, values in members.items() if isinstance(values, Mapping)}
+        return {**former, **saved}
+    each = {
+        name: _with_former(former_member_defaults(name), values)
+        for name, values in members.items()
+        if isinstance(values, Mapping)
+    }
     return {**saved, "members": {**members, **each}}
 
 

@@ -60,7 +60,7 @@ class BonusCritic(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """V of scaled embeddings, (..., d) -> (...)."""
-        return run(self._weights(), inputs.flatten(0, -2))[-1].view(inputs.shape[:-1])
+        return run(self._weights(), inputs.reshape(-1, inputs.shape[-1]))[-1].view(inputs.shape[:-1])
 
     @torch.no_grad()
     def fit(self, inputs: Tensor, targets: Tensor) -> None:

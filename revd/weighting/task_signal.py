@@ -58,7 +58,7 @@ class TaskSignal(nn.Module):
         return bool((rewards != first).any())
 
     def _lengths_vary(self, dones: Array, valid: Array) -> bool:
-        lengths = self._lengths_of_ended(dones & valid, valid.sum(axis=0))
+        lengths = self._lengths_of_ended(dones.astype(bool) & valid, valid.sum(axis=0))
         if not lengths:
             return False
         before = int(self.last_length) or lengths[0]

@@ -17,6 +17,8 @@ from revd.functional.search.equal_rows import distinct_rows
 LARGEST_SHARE = 0.5
 #: The most numbers in a table of points and distinct states; above it, the search in tiles takes less memory.
 LARGEST_TABLE = 2**22
+#: Batches are padded to the one with the most distinct points, by at most this factor.
+LARGEST_PADDING = 8
 
 
 class Repeated(NamedTuple):
@@ -33,12 +35,14 @@ class Repeated(NamedTuple):
     numbers: Tensor
 
     @classmethod
-    def of(cls, points: Tensor) -> Repeated:
-        """Merge equal points of each batch, (b, n, d)."""
+    def of(cls, points: Tensor, *, most: int) -> Repeated | None:
+        """Merge equal points of each batch, (b, n, d); None if a batch has more than `most` distinct ones."""
         b, n, d = points.shape
         batches, flat = torch.arange(b, device="cpu").repeat_interleave(n), points.reshape(-1, d)
         rows, places = distinct_rows([flat, batches])
         counts = batches[rows].bincount(minlength=b)
+        if int(counts.max()) > most or b * int(counts.max()) > LARGEST_PADDING * len(rows):
+            return None
         starts = counts.cumsum(0) - counts
         merged = points.new_zeros(b, int(counts.max()), d)
         merged[batches[rows], torch.arange(len(rows), device="cpu") - starts[batches[rows]]] = flat[rows]
@@ -56,7 +60,7 @@ def repeated_distances(x: Tensor, y: Tensor, visible: Tensor, k: int) -> Tensor 
 
     Returns:
         (b, p, k) ascending; missing neighbours are inf. None if another search must do it: `visible` falls, too few
-        points of x repeat, or there are too many states.
+        points of x repeat, there are too many states, or one batch has far more of them than the others.
     """
     most = LARGEST_SHARE * visible.numel()
     # There are at least as many distinct points as distinct first numbers, which are found in less time.
@@ -65,11 +69,11 @@ def repeated_distances(x: Tensor, y: Tensor, visible: Tensor, k: int) -> Tensor 
     limits = visible.cummax(dim=1).values
     if not ((visible == limits) | (visible == 0)).all():
         return None
-    queries = Repeated.of(x)
-    if int(queries.counts.sum()) > most:
+    queries = Repeated.of(x, most=x.shape[1])
+    if queries is None or int(queries.counts.sum()) > most:
         return None
-    states = Repeated.of(y)
-    if visible.numel() * states.points.shape[1] > LARGEST_TABLE:
+    states = Repeated.of(y, most=LARGEST_TABLE // visible.numel())
+    if states is None:
         return None
     distances, nearest = _pairs(queries, states).sort(dim=-1)
     # The columns of each point are now the states, from the nearest to the farthest.
