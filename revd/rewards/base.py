@@ -96,7 +96,7 @@ class IntrinsicReward(nn.Module, ABC):
         bonus = torch.zeros(valid.shape, device=self.device)
         paid = torch.zeros_like(valid)
         if rollout.n_valid > 0 and self.warmed_up(rollout):
-            bonus = torch.where(valid, self.bonus(rollout), 0.0)
+            bonus = torch.where(valid, self._checked(self.bonus(rollout), valid.shape), 0.0)
             paid, self._paid = valid if self._paid is None else valid & self._paid, None
         self._latest_paid = paid
         self._check_finite(bonus)
@@ -208,6 +208,16 @@ class IntrinsicReward(nn.Module, ABC):
         std, mean = torch.stack([self.bonus_moments.std, self.bonus_moments.mean]).tolist()
         # A constant bonus varies by rounding only, and float32 rounds very small deviations to 0.
         return mean, std if std > max(1e-6 * abs(mean), torch.finfo(torch.float32).tiny) else 1.0
+
+    def _checked(self, bonus: Tensor, shape: torch.Size) -> Tensor:
+        """What `bonus` has returned, in float32; another shape would be broadcast silently."""
+        if not isinstance(bonus, Tensor) or bonus.shape != shape:
+            got = f"one of {tuple(bonus.shape)}" if isinstance(bonus, Tensor) else f"a {type(bonus).__name__}"
+            raise ValueError(
+                f"bonus() of {type(self).__name__} must return a tensor of shape (n_steps, n_envs), here "
+                f"{tuple(shape)}, got {got}"
+            )
+        return bonus.float()
 
     def _check_finite(self, bonus: Tensor) -> None:
         # The maximum is NaN if one value is. It needs fewer kernel launches than `isfinite`, which alone needs four.

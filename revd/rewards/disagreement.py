@@ -54,7 +54,7 @@ class Disagreement(TrainedReward):
     Metrics: `bonus_mean`; losses: `model_loss` (mean squared error of the models).
     """
 
-    advice = "Stochastic worlds: noise that nothing predicts is not paid."
+    advice = "Stochastic worlds: outcomes that nothing predicts are hardly paid."
     config_type: ClassVar[type[RewardConfig]] = DisagreementConfig
     config: DisagreementConfig
 

@@ -49,7 +49,7 @@ class ICM(DynamicsReward):
     Metrics: `error` (mean L_F), `bonus_mean`; losses: `forward_loss` (L_F), `inverse_loss` (L_I).
     """
 
-    advice = "Worlds that take time to predict; noise attracts it less than RND."
+    advice = "Worlds that take time to predict; learns to leave out noise."
     config_type: ClassVar[type[RewardConfig]] = ICMConfig
     config: ICMConfig
     uses_forward_model = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from revd.names import PLUS, mixture_members, reward_names, unknown_name
@@ -100,18 +100,32 @@ def _single(
     registry: RewardRegistry, name: str, parameters: Mapping[str, Any], besides: Sequence[str] = ()
 ) -> SingleRecipe:
     cls = registry.find(name)
+    _check_names(cls, besides)
     return SingleRecipe(
         cls, build_config(cls.config_type, cls.__name__, dict(parameters), besides=besides), dict(parameters)
     )
 
 
+def _check_names(cls: type[IntrinsicReward], besides: Sequence[str]) -> None:
+    """Raise a ValueError if a parameter of the reward could never be given, because the caller takes its name."""
+    taken = sorted((_parameter_names(cls.config_type) - _parameter_names(RewardConfig)) & set(besides))
+    if taken:
+        raise ValueError(
+            f"the parameter {taken[0]!r} of {cls.__name__} has the name of another keyword here, which would take its "
+            "value: rename it, or pass an instance made by make_reward"
+        )
+
+
+def _parameter_names(config_type: type[RewardConfig]) -> set[str]:
+    return {entry.name for entry in fields(config_type)}
+
+
 def _mixture(
     registry: RewardRegistry, words: Sequence[str], parameters: Mapping[str, Any], besides: Sequence[str]
 ) -> MixedRecipe:
-    for word in words:
-        registry.find(word)
     named = mixture_members(words)
-    _check_mixture(named, parameters, besides)
+    classes = {name: registry.find(word) for name, word in named.items()}
+    _check_mixture(classes, parameters, besides)
     shared = {"seed": parameters["seed"]} if "seed" in parameters else {}
     members = {}
     for name, word in named.items():
@@ -124,7 +138,9 @@ def _mixture(
     return recipe
 
 
-def _check_mixture(members: Mapping[str, str], parameters: Mapping[str, Any], besides: Sequence[str]) -> None:
+def _check_mixture(
+    members: Mapping[str, type[IntrinsicReward]], parameters: Mapping[str, Any], besides: Sequence[str]
+) -> None:
     for name, value in parameters.items():
         if name in members:
             if not isinstance(value, Mapping):
@@ -134,9 +150,11 @@ def _check_mixture(members: Mapping[str, str], parameters: Mapping[str, Any], be
         elif name not in _MIXTURE_PARAMETERS:
             mixture = f"parameter of the mixture {PLUS.join(members)}"
             message = unknown_name(mixture, name, [*members, *_MIXTURE_PARAMETERS, *besides])
-            first = next(iter(members))
-            end = "" if message.endswith("?") else "."
-            raise ValueError(
-                f"{message}{end} Parameters of a member are given under its name: {first}={{{name!r}: …}}, on the "
-                f"command line {first}.{name}=…"
-            )
+            owners = [member for member, cls in members.items() if name in _parameter_names(cls.config_type)]
+            if owners:
+                first = owners[0]
+                message += (
+                    f"{'' if message.endswith('?') else '.'} Parameters of a member are given under its name: "
+                    f"{first}={{{name!r}: …}}, on the command line {first}.{name}=…"
+                )
+            raise ValueError(message)

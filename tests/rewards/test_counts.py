@@ -143,3 +143,10 @@ def test_every_contract_is_kept_by_exact_counts(space: spaces.Space[Any], scope:
             "mode": {"mode": "hash", "hash_bits": 4},
         },
     )
+
+
+def test_hashes_are_the_signs_of_gaussian_projections() -> None:
+    projection = Counts(BOX, DISCRETE, 2, embedding_size=64, hash_bits=60).projection
+    assert abs(float(projection.mean())) < 0.1
+    assert float(projection.std()) == pytest.approx(1, abs=0.1)
+    assert float(projection.square().square().mean()) == pytest.approx(3, abs=0.5)

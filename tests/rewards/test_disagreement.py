@@ -89,3 +89,13 @@ def test_what_is_learnt_is_paid_less_and_what_is_new_is_not() -> None:
 def test_parameters_out_of_range(parameter: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"^{parameter} must be .+, got {value}"):
         make(**{parameter: value})
+
+
+def test_the_loss_counts_the_transitions_that_were_chosen() -> None:
+    rollout = make_rollout(0, Shape(100, 4))
+    losses = []
+    for share in (1.0, 0.3):
+        reward = make(4, model_share=share, update_fraction=1.0, batch_size=1_000)
+        reward.compute(rollout)
+        losses.append(reward.update(rollout)["model_loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=0.2)

@@ -173,3 +173,18 @@ def test_images_and_dicts_are_paid_and_trained_on() -> None:
 def test_values_out_of_range(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be "):
         make(**{name: value})
+
+
+def test_what_it_is_trained_on_is_what_its_error_is_measured_against() -> None:
+    """Two states far from the origin: every target is asked about whitened states, in training too."""
+    states = np.repeat([[[50.0, -50.0, 50.0]], [[51.0, -49.0, 52.0]]], 20, axis=0).astype(np.float32)
+    rollout = Rollout(
+        observations=states, actions=np.zeros((40, 1)), next_observations=states, dones=np.zeros((40, 1), bool)
+    )
+    reward = make(1, n_targets=2, learning_rate=3e-3, update_fraction=1.0, batch_size=20)
+    errors = []
+    for _ in range(200):
+        reward.compute(rollout)
+        errors.append(reward.metrics()["error"])
+        reward.update(rollout)
+    assert np.mean(errors[-20:]) < 0.1 * errors[0]

@@ -110,3 +110,12 @@ def test_images_and_dicts_are_paid_and_trained_on() -> None:
 def test_values_out_of_range(ridge: float) -> None:
     with pytest.raises(ValueError, match=r"^ridge must be a number from 1e-15 to 1e\+15, got "):
         make(ridge=ridge)
+
+
+def test_the_deviation_is_that_of_all_rollouts() -> None:
+    scaled, plain = E3B(BOX, DISCRETE, 2, embedding_size=SIZE), make()
+    paid = []
+    for rollout in make_rollouts(0, 3, Shape(8, 2)):
+        paid.append(plain.compute(rollout))
+        found = scaled.compute(rollout)
+    torch.testing.assert_close(found, paid[-1] / torch.cat(paid).std(correction=0))

@@ -27,6 +27,22 @@ def everywhere(test: Any) -> Any:
     return test
 
 
+class Returning(IntrinsicReward):
+    """Pays whatever it was given."""
+
+    uses_successors = False
+
+    def __init__(self, returned: Any) -> None:
+        super().__init__(BOX, DISCRETE, 2)
+        self.returned = returned
+
+    def bonus(self, rollout: Rollout) -> torch.Tensor:
+        return self.returned  # type: ignore[no-any-return]
+
+
+SIX_STEPS = make_rollout(0, Shape(6, 2))
+
+
 def make(mode: str, n_envs: int = 2, **parameters: Any) -> IntrinsicReward:
     return make_reward(
         mode.split()[0], BOX, DISCRETE, n_envs=n_envs, **{"embedding_size": 4} | MODES.get(mode, {}) | parameters
@@ -281,3 +297,25 @@ def test_the_mean_of_the_largest_squares_stays_finite() -> None:
     reward = make("ride", n_envs=64)
     reward._update_mean_square(torch.full((64, 1_000), 3e37).sqrt())  # type: ignore[operator]
     torch.testing.assert_close(reward.mean_square, torch.tensor(3e37))
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (torch.zeros(2), r"must return a tensor of shape \(n_steps, n_envs\), here \(6, 2\), got one of \(2,\)"),
+        (torch.zeros(6, 2, 1), r"here \(6, 2\), got one of \(6, 2, 1\)"),
+        (np.zeros((6, 2)), "got a ndarray"),
+        (None, "got a NoneType"),
+    ],
+)
+def test_a_bonus_of_another_shape_is_refused(returned: Any, message: str) -> None:
+    reward = Returning(returned)
+    with pytest.raises(ValueError, match=message) as refused:
+        reward.compute(SIX_STEPS)
+    assert str(refused.value).startswith("bonus() of Returning")
+
+
+def test_a_bonus_in_another_precision_becomes_float32() -> None:
+    found = Returning(torch.full((6, 2), 0.1, dtype=torch.float64)).compute(SIX_STEPS)
+    assert found.dtype == torch.float32
+    assert (found == 0.1).all()

@@ -153,3 +153,14 @@ def test_a_failed_compute_adds_nothing_to_the_statistics() -> None:
 def test_values_out_of_range(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be "):
         make(**{name: value})
+
+
+def test_the_metrics_are_the_means_of_both_factors() -> None:
+    reward = make()
+    bonus = torch.zeros(())
+    for rollout in make_rollouts(0, 3, Shape(8, 2)):
+        bonus = reward.compute(rollout)
+    metrics = reward.metrics()
+    # The modulator is at least 1 everywhere; the first factor is 0 at the start of an episode.
+    assert 1 <= metrics["modulator"] <= 5
+    assert metrics["episodic"] <= float(bonus.mean()) <= 5 * metrics["episodic"]

@@ -1,8 +1,9 @@
-"""Noise that no action changes: RND pays for it most of all, ICM less, Disagreement not at all.
+"""Noise that no action changes: RND pays more for it than for a new place, ICM does not; Disagreement in between.
 
 What matters is the bonus there compared with the bonus elsewhere, since a weight, or weight="auto", rescales the bonus.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,46 +11,73 @@ import pytest
 
 from revd import make_reward
 from tests.support import noisy_tv
+from tests.support.noisy_tv import TV, UNSEEN
 
 SEEDS = range(3)
+ROLLOUTS = 160
+SETTINGS: dict[str, dict[str, Any]] = {
+    "rnd": {"learning_rate": 1e-3, "scale_by_returns": False, "warmup": 1},
+    "icm": {"learning_rate": 3e-3},
+    "icm without its inverse model": {"learning_rate": 3e-3, "forward_weight": 1.0},
+    "disagreement": {"learning_rate": 3e-3},
+}
 
 
-def interest(name: str, **parameters: Any) -> list[float]:
-    """The mean bonus at the TV over that elsewhere, after forty rollouts; one for each seed."""
-    found = []
-    for seed in SEEDS:
-        common = {"embedding_size": 16, "batch_size": 64, "update_fraction": 1.0, "seed": seed}
-        reward = make_reward(name, noisy_tv.SPACE, noisy_tv.ACTIONS, n_envs=4, **common, **parameters)
-        for number in range(40):
-            rollout = noisy_tv.walk(1_000 * seed + number)
-            bonus, at_tv = np.asarray(reward.compute(rollout)), noisy_tv.at_tv(rollout)
-            reward.update(rollout)
-        found.append(float(bonus[at_tv].mean() / bonus[~at_tv].mean()))
-    return found
+@cache
+def bonuses(method: str, seed: int, *, everywhere: bool = False) -> dict[str, float]:
+    """The mean bonus of steps from a quiet known place, by where they lead, after long training without the new one."""
+    common = {"embedding_size": 16, "batch_size": 64, "update_fraction": 1.0, "seed": seed}
+    settings = {**common, **SETTINGS[method]}
+    reward = make_reward(method.split()[0], noisy_tv.SPACE, noisy_tv.ACTIONS, n_envs=4, **settings)
+    for number in range(ROLLOUTS):
+        rollout = noisy_tv.walk(1_000 * seed + number, everywhere=everywhere)
+        reward.compute(rollout)
+        reward.update(rollout)
+    rollout = noisy_tv.walk(99_999 + seed, places=noisy_tv.PLACES, everywhere=everywhere)
+    paid = np.asarray(reward.compute(rollout))
+    targets = {"known": None, "noise": TV, "new": UNSEEN}
+    return {name: float(paid[noisy_tv.steps(rollout, None, place)].mean()) for name, place in targets.items()}
 
 
-def test_rnd_is_drawn_to_it() -> None:
-    assert min(interest("rnd", learning_rate=1e-3, scale_by_returns=False, warmup=1)) > 200
+def ratios(method: str, name: str, other: str, **arguments: bool) -> list[float]:
+    """One mean bonus over another; one ratio for each seed."""
+    found = [bonuses(method, seed, **arguments) for seed in SEEDS]
+    return [each[name] / each[other] for each in found]
 
 
-def test_icm_is_drawn_to_it_less() -> None:
-    assert max(interest("icm", learning_rate=3e-3)) < 65
+def test_rnd_pays_more_for_noise_than_for_a_new_place() -> None:
+    assert min(ratios("rnd", "noise", "new")) > 1
 
 
-def test_without_its_inverse_model_icm_would_be_drawn_to_it_more() -> None:
-    assert min(interest("icm", learning_rate=3e-3, forward_weight=1.0)) > 65
+def test_icm_pays_less_for_noise_than_for_a_new_place() -> None:
+    assert max(ratios("icm", "noise", "new")) < 0.3
 
 
-def test_disagreement_is_not_drawn_to_it() -> None:
-    assert max(interest("disagreement", learning_rate=3e-3)) < 2
+def test_without_its_inverse_model_icm_would_know_the_noise_only() -> None:
+    assert min(ratios("icm without its inverse model", "noise", "new")) > 10
 
 
-@pytest.mark.parametrize("name", ["icm", "disagreement"])
-def test_what_they_pay_for_it_falls(name: str) -> None:
-    reward = make_reward(name, noisy_tv.SPACE, noisy_tv.ACTIONS, n_envs=4, embedding_size=16, learning_rate=3e-3)
+def test_noise_everywhere_hides_a_new_place_from_rnd_and_not_from_icm() -> None:
+    """How many times as much as known places a new one is paid."""
+    seen_by_icm = np.mean(ratios("icm", "new", "known", everywhere=True))
+    assert np.mean(ratios("rnd", "new", "known", everywhere=True)) < 8 < 15 < seen_by_icm
+    assert np.mean(ratios("icm without its inverse model", "new", "known", everywhere=True)) < 5
+
+
+def test_disagreement_pays_little_for_noise_that_it_cannot_predict() -> None:
+    assert min(ratios("rnd", "noise", "known")) > 200
+    assert max(ratios("disagreement", "noise", "known")) < 20
+
+
+@pytest.mark.parametrize("method", ["icm", "disagreement"])
+def test_what_they_pay_for_it_falls(method: str) -> None:
+    reward = make_reward(
+        method, noisy_tv.SPACE, noisy_tv.ACTIONS, n_envs=4, embedding_size=16, learning_rate=3e-3, update_fraction=1.0
+    )
     paid = []
     for seed in range(40):
         rollout = noisy_tv.walk(seed)
-        paid.append(float(reward.compute(rollout).numpy()[noisy_tv.at_tv(rollout)].mean()))
+        bonus = np.asarray(reward.compute(rollout))
+        paid.append(float(bonus[noisy_tv.steps(rollout, None, TV)].mean()))
         reward.update(rollout)
     assert paid[-1] < 0.5 * paid[0]

@@ -136,3 +136,14 @@ def test_images_and_dicts_are_recognised_and_trained_on(space: spaces.Space[Any]
 def test_values_out_of_range(alpha: float) -> None:
     with pytest.raises(ValueError, match=r"^alpha must be a number from 0 to 1e\+15, got "):
         make(alpha=alpha)
+
+
+def test_the_novelty_is_that_of_successors() -> None:
+    reward, rollout = make(), make_rollout(0)
+    reward.compute(rollout)
+    of_states, of_successors = (
+        np.mean([novelty(reward, states[t, env]) for t, env in np.ndindex(*rollout.dones.shape)])  # type: ignore[index]
+        for states in (rollout.observations, rollout.successors)
+    )
+    assert abs(of_states - of_successors) > 0.01 * of_successors
+    assert reward.metrics()["novelty"] == pytest.approx(of_successors, rel=1e-3)
