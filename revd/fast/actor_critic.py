@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from gymnasium import spaces
@@ -30,10 +30,20 @@ class ActorCritic(Protocol):
         """Return values, log-probabilities and entropies of the actions."""
 
 
+def own_methods(policy: ActorCriticPolicy) -> dict[str, Any]:
+    """Those of the replaced methods that were set on this very policy, as `torch.compile` or a debugger may do."""
+    return {name: vars(policy)[name] for name in _REPLACED_METHODS if name in vars(policy)}
+
+
 def make_actor_critic(policy: ActorCriticPolicy) -> ActorCritic:
     """Return a `FastActorCritic` if it supports the policy and is faster, else the policy."""
     inherited = all(getattr(type(policy), name) is getattr(ActorCriticPolicy, name) for name in _REPLACED_METHODS)
-    supported = inherited and isinstance(policy.observation_space, spaces.Box) and not policy.use_sde
+    supported = (
+        inherited
+        and not own_methods(policy)
+        and isinstance(policy.observation_space, spaces.Box)
+        and not policy.use_sde
+    )
     faster = policy.device.type == "cuda" or not policy.share_features_extractor
     return FastActorCritic(policy) if supported and faster else policy
 

@@ -56,8 +56,12 @@ class FastOnPolicy(OnPolicyAlgorithm):
         super().__init__(*arguments, **keywords)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """Give each subclass a signature with SB3's parameters and ours."""
+        """Give each subclass a signature with SB3's parameters and ours, or that of an `__init__` of its own."""
         super().__init_subclass__(**keywords)
+        if cls.__init__ is not FastOnPolicy.__init__:
+            its = inspect.signature(cls.__init__)
+            cls.__signature__ = its.replace(parameters=list(its.parameters.values())[1:])  # type: ignore[attr-defined]
+            return
         own = inspect.signature(FastOnPolicy.__init__).parameters.values()
         ours = [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
         theirs = inspect.signature(cls.__mro__[cls.__mro__.index(FastOnPolicy) + 1])
@@ -123,7 +127,7 @@ class FastOnPolicy(OnPolicyAlgorithm):
         """Collect a rollout into the buffer on the device; False if a callback stopped the training."""
         if not self._fast:
             return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
-        if self.policy is not self._policy_step.policy:
+        if not self._policy_step.is_for(self.policy):
             self._bind_policy()
         grouped = self._as_grouped(env)
         if grouped is not None:

@@ -76,7 +76,7 @@ class MlpUpdate:
             [each.flatten() for each in (stored.log_probs, stored.values, stored.advantages, stored.returns)]
         )
         actions = stored.actions.flatten(0, 1)
-        self._actions = actions.long().flatten() if self._discrete else actions
+        self._actions = actions.long().flatten() if self._discrete else actions.float()
         optimizer = self.policy.optimizer
         self._flat = self._flat_adam if steps > 1 and is_plain_adam(optimizer, self._parameters) else None
         with foreach_stepping(optimizer), torch.no_grad():

@@ -9,7 +9,7 @@ from typing import Any
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
-from revd.fast.actor_critic import ActorCritic
+from revd.fast.actor_critic import ActorCritic, own_methods
 from revd.fast.buffer import DeviceRolloutBuffer
 from revd.fast.cuda_graphs import GraphedFunction, GraphRecorder, addresses
 from revd.rollout import Observations
@@ -38,9 +38,14 @@ class PolicyStep:
         self._buffer = buffer
         # Kept, since `policy.forward` is this object while a rollout is collected.
         self._forward = policy.forward
+        self._own_methods = own_methods(policy)
         self._graphed_forward: GraphedFunction[PolicyOutput] = GraphedFunction(
             "the policy's forward pass", actor_critic.forward, recorder, self._fingerprint
         )
+
+    def is_for(self, policy: ActorCriticPolicy) -> bool:
+        """Whether it was made for a policy with the methods that this one has now."""
+        return policy is self.policy and own_methods(policy) == self._own_methods
 
     @contextmanager
     def replacing_forward(self) -> Iterator[None]:
@@ -52,6 +57,7 @@ class PolicyStep:
             yield
         finally:
             del policy.forward
+            vars(policy).update(self._own_methods)
 
     def __call__(self, obs: Observations, deterministic: bool = False) -> PolicyOutput:
         """Return actions, values and log-probabilities, like the policy's `forward`."""

@@ -53,7 +53,8 @@ def with_intrinsic_reward(
         reward: A name (`revd rewards` lists them), a list of names to mix, or an `IntrinsicReward`. It serves all
             environments of all env runners.
         weight: "auto", or lambda_0, the bonus's initial weight.
-        strength: With "auto", how much of the policy's advantages is the bonus's. It decays as a weight does.
+        strength: With "auto", how strong the bonus is in the advantages, relative to the task. It decays like a
+            weight.
         decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" (a batch of RLlib) or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.

@@ -11,11 +11,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from revd.rewards import IntrinsicReward, RewardLike, check_parameters, make_reward
-from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice
+from revd.rewards.config import BONUS_NORMALIZATIONS, require_choice, require_number
 from revd.sb3.checkpoint import Checkpoint
 from revd.sb3.payment import add_to_advantages, add_to_rewards, time_out_bootstrap
 from revd.sb3.recorder import RolloutRecorder
 from revd.weighting.balance_warnings import RolloutSize
+from revd.weighting.schedule import require_decay
 from revd.weighting.weighting import STRENGTH, Weight, Weighting
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from revd.weighting.schedule import DecayPer
 
 _OWN_PARAMETERS = ("weight", "strength", "decay", "decay_per", "extrinsic_weight", "verbose")
+#: Characters of a number's name in the table that SB3 prints.
+LONGEST_PRINTED_NAME = 33
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
 #: The key of the callback that pays, in the locals that all callbacks of one learn() share.
 _PAYER = "intrinsic_reward_callback"
@@ -56,7 +59,8 @@ class IntrinsicRewardCallback(BaseCallback):
     Args:
         reward: A name (`revd rewards` lists them), a list of names to mix, or an `IntrinsicReward`.
         weight: "auto", or lambda_0, the bonus's initial weight.
-        strength: With "auto", how much of the policy's advantages is the bonus's. It decays as a weight does.
+        strength: With "auto", how strong the bonus is in the advantages, relative to the task. It decays like a
+            weight.
         decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
@@ -64,7 +68,7 @@ class IntrinsicRewardCallback(BaseCallback):
             first. Only with a name: pass it to `make_reward` for an instance.
         verbose: SB3's verbosity.
         reward_params: Parameters of the method, such as `k` or `alpha`, only with a name; `seed` is the model's by
-            default.
+            default, or 0 if the model has none.
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class IntrinsicRewardCallback(BaseCallback):
         )
         require_choice("normalize", normalize, BONUS_NORMALIZATIONS)
         params = reward_params if normalize == "none" else {**reward_params, "normalize": normalize}
-        check_parameters(reward, params, besides=_OWN_PARAMETERS)
+        check_parameters(reward, params, besides=("reward", *_OWN_PARAMETERS))
         self.reward = reward if isinstance(reward, IntrinsicReward) else None
         self.latest: dict[str, float] = {}
         self._requested = reward
@@ -94,6 +98,7 @@ class IntrinsicRewardCallback(BaseCallback):
         self._recorder = RolloutRecorder()
         self._pending: Checkpoint | None = None
         self._last_end = 0.0
+        self._in_rollout = False
 
     @property
     def weight(self) -> Weight:
@@ -104,17 +109,19 @@ class IntrinsicRewardCallback(BaseCallback):
     def weight(self, value: float) -> None:
         if self.weighting.is_automatic:
             raise ValueError("weight is 'auto' in this training: change strength, or begin with a number")
+        require_number("weight", value)
         self.weighting.schedule.weight = value
 
     @property
     def strength(self) -> float:
-        """With weight="auto", how much of the policy's advantages is the bonus's."""
+        """With weight="auto", how strong the bonus is in the policy's advantages, relative to the task."""
         return self.weighting.schedule.weight if self.weighting.is_automatic else STRENGTH
 
     @strength.setter
     def strength(self, value: float) -> None:
         if not self.weighting.is_automatic:
             raise ValueError(f"weight is {self.weight}: strength belongs to weight='auto'")
+        require_number("strength", value)
         self.weighting.schedule.weight = value
 
     @property
@@ -124,6 +131,7 @@ class IntrinsicRewardCallback(BaseCallback):
 
     @decay.setter
     def decay(self, value: float) -> None:
+        require_decay(value, self.decay_per)
         self.weighting.schedule.decay = value
 
     @property
@@ -133,6 +141,7 @@ class IntrinsicRewardCallback(BaseCallback):
 
     @decay_per.setter
     def decay_per(self, value: DecayPer) -> None:
+        require_decay(self.decay, value)
         self.weighting.schedule.decay_per = value
 
     @property
@@ -142,17 +151,18 @@ class IntrinsicRewardCallback(BaseCallback):
 
     @extrinsic_weight.setter
     def extrinsic_weight(self, value: float) -> None:
+        require_number("extrinsic_weight", value)
         self.weighting.extrinsic_weight = value
 
     @property
     def rollouts(self) -> int:
         """Rollouts so far."""
-        return self.weighting.schedule.rollouts
+        return self.weighting.schedule.rollouts if self._pending is None else self._pending.rollouts
 
     @property
     def steps(self) -> int:
         """Environment steps so far, of all environments."""
-        return self.weighting.schedule.steps
+        return self.weighting.schedule.steps if self._pending is None else self._pending.steps
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write counts, statistics and the reward's state to one safetensors file: no pickles."""
@@ -164,6 +174,8 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def checkpoint(self) -> Checkpoint:
         """The state that `save` writes."""
+        if self._pending is not None:
+            return self._pending
         if self.reward is None:
             raise ValueError("there is nothing to save before training has started")
         tensors, values = self.weighting.state()
@@ -203,8 +215,14 @@ class IntrinsicRewardCallback(BaseCallback):
     def _make_reward(self, model: OnPolicyAlgorithm) -> IntrinsicReward:
         spaces = model.observation_space, model.action_space
         if self.reward is not None:
-            # An instance, or the reward of an earlier learn(), is used again if it fits this model.
-            return make_reward(self.reward, *spaces, n_envs=model.n_envs)
+            try:
+                return make_reward(self.reward, *spaces, n_envs=model.n_envs)
+            except ValueError as error:
+                if self.reward is self._requested:
+                    raise
+                raise ValueError(
+                    f"{error}. The callback made it in an earlier learn(): pass a new IntrinsicRewardCallback"
+                ) from None
         params = dict(self._params)
         if model.seed is not None:
             params.setdefault("seed", model.seed)
@@ -212,6 +230,7 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _restore(self, reward: IntrinsicReward, checkpoint: Checkpoint) -> None:
         checkpoint.load_into(reward)
+        self._in_rollout = False
         # A file of a fixed weight tells nothing about an automatic one, nor does an earlier training.
         self.weighting.attach(reward, anew=not checkpoint.weighting)
         self.weighting.restore(checkpoint.weighting, checkpoint.values)
@@ -235,6 +254,10 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         assert self.reward is not None
+        if self._in_rollout:
+            # The last one was abandoned, and with it the ends of its episodes.
+            self._end_episodes(self.reward)
+        self._in_rollout = True
         self._recorder.start(successors=self.reward.uses_successors)
 
     def _on_step(self) -> bool:
@@ -260,8 +283,7 @@ class IntrinsicRewardCallback(BaseCallback):
             )
         if buffer.episode_starts[0].all():
             # learn() was called again; or all episodes have just ended, and then this changes nothing.
-            reward.end_episodes()
-            self.weighting.end_episodes()
+            self._end_episodes(reward)
         # Both may raise an error: before the reward's state changes.
         bootstrap = time_out_bootstrap(model, self._recorder)
         rollout = self._recorder.rollout(model)
@@ -271,6 +293,11 @@ class IntrinsicRewardCallback(BaseCallback):
         losses = reward.update(rollout)
         self.weighting.check_duplicates(reward, RolloutSize(steps_per_env=rollout.n_steps, steps=bonus.numel()))
         self._log({**reward.metrics(), **losses, "bonus_mean": float(bonus.mean()), **numbers}, began)
+        self._in_rollout = False
+
+    def _end_episodes(self, reward: IntrinsicReward) -> None:
+        reward.end_episodes()
+        self.weighting.end_episodes()
 
     def _add(self, bonus: Tensor, rollout: Rollout, bootstrap: Array) -> dict[str, float]:
         """Add the bonus to the rollout; numbers for the log."""
@@ -286,4 +313,6 @@ class IntrinsicRewardCallback(BaseCallback):
         self.latest = {**numbers, "time_fraction": (now - began) / max(now - self._last_end, 1e-9)}
         self._last_end = now
         for name, value in self.latest.items():
-            self.logger.record(f"exploration/{name}", value)
+            # SB3 cuts longer names in its table, and raises an error if two are then equal.
+            exclude = ("stdout", "log") if len(name) > LONGEST_PRINTED_NAME else None
+            self.logger.record(f"exploration/{name}", value, exclude=exclude)

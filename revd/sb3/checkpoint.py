@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from revd.rewards.saved_state import check_saved_parameters, load_saved_state
+from revd.storage.atomic import make_directory
 from revd.storage.tensor_file import read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ class Checkpoint:
         return cls(**values, state=state, weighting=weighting)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the file atomically: a reader sees the old file or the new one."""
+        """Write the file atomically, in a folder that is made if missing: a reader sees the old file or the new one."""
+        make_directory(Path(path).parent)
         write_tensors(path, self.tensors, {"format": FORMAT, **self.values})
 
     @classmethod

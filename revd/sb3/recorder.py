@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from revd.arrays import Array
-from revd.rollout import Observations, Rollout, is_finite
+from revd.rollout import WIDER, Observations, Rollout, is_finite
 
 if TYPE_CHECKING:
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -92,7 +92,7 @@ class RolloutRecorder:
         self._check_last(last)
         return Rollout(
             observations=observations,
-            actions=_clipped(torch.as_tensor(buffer.actions), model.action_space),
+            actions=_executed(torch.as_tensor(buffer.actions), model),
             next_observations=self._successors(observations, last) if self._keeps_successors else None,
             dones=np.array(self._dones),
         )
@@ -132,12 +132,15 @@ class RolloutRecorder:
         successors[rows, columns] = stacked
 
 
-def _clipped(actions: Tensor, space: spaces.Space[Any]) -> Tensor:
-    """Return actions in the space's shape and inside its bounds, as SB3 passes them to the environment."""
+def _executed(actions: Tensor, model: OnPolicyAlgorithm) -> Tensor:
+    """Return actions in the space's shape, unsquashed or clipped as SB3 passes them to the environment."""
+    space = model.action_space
     shaped = actions.reshape(*actions.shape[:2], *(space.shape or ()))
     if not isinstance(space, spaces.Box):
         return shaped
     low, high = (torch.as_tensor(bound).to(shaped.device) for bound in (space.low, space.high))
+    if model.policy.squash_output:
+        return low + 0.5 * (shaped + 1) * (high - low)
     return shaped.clamp(low, high)
 
 
@@ -146,7 +149,7 @@ def _shaped(observations: Any, space: Any) -> Observations:
     if isinstance(observations, dict):
         return {key: _shaped(part, space[key]) for key, part in observations.items()}  # type: ignore[misc]
     tensor = torch.as_tensor(observations)
-    return tensor.reshape(*tensor.shape[:2], *space.shape)
+    return tensor.to(WIDER.get(tensor.dtype, tensor.dtype)).reshape(*tensor.shape[:2], *space.shape)
 
 
 def _rows_shaped(observations: Any, space: Any) -> Observations:

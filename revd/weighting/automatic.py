@@ -101,9 +101,10 @@ class AutomaticWeight(nn.Module):
         reference = strength * task_deviation if extrinsic_weight > 0 else torch.ones_like(strength)
         weight = torch.where(bonus_deviation > 0, reference / bonus_deviation, 0.0).to(own.dtype)
         pushed, kept = weight * own, extrinsic_weight * task_advantages
-        numbers = {
+        # Without the task, the strength has no effect.
+        numbers = {"strength": strength[-1, 0]} if extrinsic_weight > 0 else {}
+        numbers |= {
             "weight": weight[-1, 0],
-            "strength": strength[-1, 0],
             "task_deviation": task_deviation,
             "bonus_deviation": bonus_deviation,
             "critic_explained_variance": explained,

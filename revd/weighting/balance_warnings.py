@@ -24,6 +24,7 @@ class Remedies:
     """How the advised settings are written where the training was started."""
 
     weight: str
+    strength: str
     decay: str
     normalize_observations: str
     normalize_bonus: str
@@ -35,6 +36,7 @@ class Remedies:
 
 IN_PYTHON = Remedies(
     weight="weight",
+    strength="strength",
     decay="decay",
     normalize_observations="VecNormalize or normalize_observations=True",
     normalize_bonus="normalize='rms'",
@@ -46,6 +48,7 @@ IN_PYTHON = Remedies(
 IN_RLLIB = replace(IN_PYTHON, normalize_observations="RLlib's MeanStdFilter or normalize_observations=True")
 ON_COMMAND_LINE = Remedies(
     weight="--weight",
+    strength="--strength",
     decay="--decay",
     normalize_observations="--normalize observations or --reward-params normalize_observations=True",
     normalize_bonus="--normalize-bonus rms",

@@ -33,8 +33,7 @@ class WeightSchedule:
 
     def __post_init__(self) -> None:
         require_number("weight", self.weight)
-        require_fraction("decay", self.decay)
-        require_choice("decay_per", self.decay_per, get_args(DecayPer))
+        require_decay(self.decay, self.decay_per)
 
     def next_weights(self, new_steps: Array) -> Array:
         """Count one more rollout and return the weight of each of its time steps, (n_steps, 1).
@@ -48,3 +47,9 @@ class WeightSchedule:
         exponents = np.full(len(steps), self.rollouts) if self.decay_per == "rollout" else steps
         weights: Array = self.weight * (1 - self.decay) ** exponents[:, None].astype(np.float64)
         return weights
+
+
+def require_decay(decay: object, decay_per: object) -> None:
+    """Raise a ValueError that names the argument unless both are valid."""
+    require_fraction("decay", decay)
+    require_choice("decay_per", decay_per, get_args(DecayPer))

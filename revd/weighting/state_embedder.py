@@ -19,7 +19,7 @@ EMBEDDING_SIZE = 64
 
 
 class StateEmbedder(nn.Module):
-    """Embeds the states of a rollout with the reward's encoder, or with a frozen one if the reward has none.
+    """Embeds the states of a rollout with the reward's `Encoder`, or with a frozen one if the reward has none.
 
     Args:
         reward: The reward whose bonus is predicted.
@@ -28,7 +28,8 @@ class StateEmbedder(nn.Module):
     def __init__(self, reward: IntrinsicReward) -> None:
         super().__init__()
         self.own = None
-        if not hasattr(reward, "encoder"):
+        # A reward of a user may have something else under this name.
+        if not isinstance(getattr(reward, "encoder", None), Encoder):
             self.own = make_encoder(reward.observation_space, embedding_size=EMBEDDING_SIZE, seed=reward.config.seed)
 
     def embedding_size(self, reward: IntrinsicReward) -> int:

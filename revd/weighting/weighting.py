@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -35,7 +36,7 @@ class Weighting:
 
     Args:
         weight: lambda_0, or "auto".
-        strength: lambda_0 with "auto": how much of the policy's advantages is the bonus's.
+        strength: lambda_0 with "auto": how strong the bonus is in the advantages, relative to the task.
         decay: See `WeightSchedule`.
         decay_per: See `WeightSchedule`.
         extrinsic_weight: Factor of the task's own reward.
@@ -64,6 +65,12 @@ class Weighting:
         self.automatic: AutomaticWeight | None = None
         require_number("extrinsic_weight", extrinsic_weight)
         self.extrinsic_weight = extrinsic_weight
+        self.advise_with(remedies)
+
+    def advise_with(self, remedies: Remedies) -> None:
+        """Begin the warnings anew; they write the settings that they advise in this way."""
+        if self.is_automatic:
+            remedies = replace(remedies, weight=remedies.strength)
         self.warnings = BalanceWarnings(remedies)
 
     def attach(self, reward: IntrinsicReward, *, anew: bool = False) -> None:

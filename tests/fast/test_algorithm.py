@@ -249,3 +249,19 @@ def test_an_optimiser_without_state_warms_up_before_it_is_captured() -> None:
     assert model.policy.optimizer.state
     update = recorder.log[recorder.log.index("warm-up") :]
     assert update[:4] == ["warm-up"] * 3 + ["capture"]
+
+
+def test_a_subclass_with_a_constructor_of_its_own_keeps_its_signature() -> None:
+    class Mine(FastPPO):
+        def __init__(self, policy: Any, env: Any, beta: float = 1.0, **keywords: Any) -> None:
+            super().__init__(policy, env, **keywords)
+
+    class Plain(FastPPO):
+        pass
+
+    class Below(Mine):
+        pass
+
+    for kind in (Mine, Below):
+        assert list(inspect.signature(kind).parameters) == ["policy", "env", "beta", "keywords"]
+    assert {"n_steps", "tf32"} <= set(inspect.signature(Plain).parameters)

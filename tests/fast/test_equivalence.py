@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
@@ -224,3 +225,10 @@ def test_the_update_stops_at_one_and_a_half_times_target_kl(share: float, ends_e
     assert bool(len(over)) == ends_early
     assert len(fast._update.statistics()) == (over[0] + 1 if ends_early else len(divergences))
     assert distance(fast, reference, start) == 0
+
+
+@pytest.mark.parametrize("kinds", [(PPO, FastPPO), (A2C, FastA2C)])
+def test_actions_in_float64_train_as_with_sb3(kinds: tuple[Any, Any]) -> None:
+    actions = spaces.Box(-1, 1, (2,), np.float64)
+    theirs, ours = (parameters(build(kind, noise(VECTOR, actions)).learn(96)) for kind in kinds)
+    assert torch.equal(theirs, ours)

@@ -93,3 +93,25 @@ def test_a_replaced_policy_is_used() -> None:
     before = [parameter.clone() for parameter in model.policy.parameters()]
     model.learn(48)
     assert all(not torch.equal(*pair) for pair in zip(before, model.policy.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("space", [VECTOR, FRAMES])
+@pytest.mark.parametrize("name", ["forward", "evaluate_actions"])
+@pytest.mark.parametrize("before_training", [True, False])
+def test_methods_set_on_the_policy_itself_are_called_and_stay(space: Any, name: str, before_training: bool) -> None:
+    calls = []
+    for kind in (PPO, FastPPO):
+        model = build(kind, noise(space), batch_size=48, n_epochs=1)
+        if not before_training:
+            model.learn(48)
+        original, count = getattr(model.policy, name), []
+
+        def counted(*arguments: Any, original: Any = original, count: list[int] = count, **keywords: Any) -> Any:
+            count.append(1)
+            return original(*arguments, **keywords)
+
+        setattr(model.policy, name, counted)
+        model.learn(48)
+        assert vars(model.policy)[name] is counted
+        calls.append(len(count))
+    assert calls[0] == calls[1] > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
-from revd import make_reward
+from revd import make_reward, register_reward
+from revd.rewards import RewardConfig
 from revd.sb3 import IntrinsicRewardCallback
 from tests.support.environments import counting_envs
-from tests.support.sb3 import make_model, trained
+from tests.support.sb3 import ScriptedReward, make_model, trained
 
 
 @pytest.mark.parametrize("algorithm", [SAC, TD3, DQN])
@@ -184,3 +186,59 @@ def test_a_policy_that_has_diverged_is_named(weight: Any) -> None:
         model.policy.value_net.bias.fill_(torch.nan)
     with pytest.raises(ValueError, match=r"the policy's values of the current observations are \[nan, nan\]"):
         model.learn(12, callback=callback)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("strength", -1, "^strength must be a number of at least 0, got -1"),
+        ("strength", float("nan"), "^strength must be a number of at least 0, got nan"),
+        ("decay", 5, r"^decay must be inside \[0, 1\], got 5"),
+        ("decay_per", "rolout", "^decay_per must be 'rollout' or 'step', got 'rolout'"),
+        ("extrinsic_weight", -1.0, "^extrinsic_weight must be a number of at least 0, got -1.0"),
+    ],
+)
+def test_what_is_changed_between_rollouts_is_checked(name: str, value: Any, message: str) -> None:
+    callback = IntrinsicRewardCallback("revd")
+    before = getattr(callback, name)
+    with pytest.raises(ValueError, match=message):
+        setattr(callback, name, value)
+    assert getattr(callback, name) == before
+
+
+@pytest.mark.parametrize("value", [-1.0, "auto"])
+def test_a_fixed_weight_stays_a_number(value: Any) -> None:
+    callback = IntrinsicRewardCallback("revd", weight=0.5)
+    with pytest.raises(ValueError, match=f"^weight must be a number of at least 0, got {value!r}"):
+        callback.weight = value
+    assert callback.weight == 0.5
+
+
+def test_a_callback_that_was_trained_elsewhere_says_what_to_do() -> None:
+    callback = IntrinsicRewardCallback("re3", k=2)
+    trained(callback)
+    with pytest.raises(ValueError, match=r"n_envs 2, not 3\. The callback made it in an earlier learn\(\): pass a new"):
+        trained(callback, env=counting_envs(3))
+
+
+def test_a_parameter_with_the_name_of_a_keyword_is_refused() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Config(RewardConfig):
+        decay: float = 0.5
+
+    class Fading(ScriptedReward):
+        config_type = Config
+
+    register_reward("fading", Fading)
+    with pytest.raises(ValueError, match="the parameter 'decay' of Fading has the name of another keyword here"):
+        IntrinsicRewardCallback("fading", decay=0.9)
+    space = counting_envs(2).observation_space
+    assert make_reward("fading", space, spaces.Discrete(2), n_envs=2, decay=0.9).config.decay == 0.9  # type: ignore[attr-defined]
+
+
+def test_the_hint_for_a_mixture_names_a_member_that_has_the_parameter() -> None:
+    with pytest.raises(ValueError, match="did you mean 'weight'") as misspelt:
+        IntrinsicRewardCallback(["revd", "re3"], wieght=5)
+    assert "under its name" not in str(misspelt.value)
+    with pytest.raises(ValueError, match=r"under its name: re3=\{'log': …\}"):
+        IntrinsicRewardCallback(["revd", "re3"], log=False)

@@ -16,9 +16,10 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from revd import MixedReward
 from revd.sb3 import IntrinsicRewardCallback
 from tests.support.environments import counting_envs
-from tests.support.sb3 import LatestOfEachRollout, make_model, scripted_callback, trained
+from tests.support.sb3 import LatestOfEachRollout, make_model, scripted_callback, scripted_reward, trained
 
 #: What only an automatic weight logs.
 AUTOMATIC = {"strength", "task_deviation", "bonus_deviation", "critic_explained_variance", "task_speaks"}
@@ -268,3 +269,24 @@ def test_a_warm_up_is_not_called_negligible() -> None:
     callback = IntrinsicRewardCallback("re3", normalize_observations=True, warmup=10_000, k=2)
     A2C("MlpPolicy", env, n_steps=4, device="cpu").learn(4 * 30, callback=callback)
     assert callback.latest["bonus_mean"] == 0
+
+
+def test_names_too_long_for_sb3s_table_do_not_end_the_training(tmp_path: Path) -> None:
+    model = make_model("PPO", counting_envs(2), n_steps=6)
+    long_name = "a_reward_whose_name_is_longer_than_the_table"
+    mixture = MixedReward({long_name: scripted_reward(model), "other": scripted_reward(model)})
+    model.set_logger(configure(str(tmp_path), ["stdout", "csv"]))
+    callback = IntrinsicRewardCallback(mixture)
+    model.learn(24, callback=callback)
+    model.logger.close()
+    header = (tmp_path / "progress.csv").read_text().splitlines()[0]
+    assert f"exploration/{long_name}/bonus_mean" in header
+    assert f"exploration/{long_name}/loss" in header
+
+
+def test_the_strength_is_not_logged_where_it_has_no_effect() -> None:
+    alone, both = (IntrinsicRewardCallback("re3", k=2, extrinsic_weight=factor) for factor in (0.0, 1.0))
+    for callback in (alone, both):
+        trained(callback)
+    assert "strength" not in alone.latest
+    assert both.latest["strength"] == pytest.approx(0.1, rel=1e-3)

@@ -13,8 +13,9 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 
 from revd.sb3 import IntrinsicRewardCallback
+from revd.sb3.checkpoint import Checkpoint
 from tests.support.environments import counting_envs
-from tests.support.sb3 import flat_parameters, make_model, scripted_reward
+from tests.support.sb3 import flat_parameters, make_model, scripted_reward, trained
 
 N_STEPS, N_ENVS = 6, 2
 ROLLOUT = N_STEPS * N_ENVS
@@ -289,3 +290,50 @@ def test_a_rollout_cut_short_is_dropped() -> None:
     learn(model, callback, 2, reset=True)
     assert callback.rollouts == 3
     assert [tuple(rollout.dones.shape) for rollout in reward.rollouts] == [(N_STEPS, N_ENVS)] * 3
+
+
+def test_a_state_that_waits_for_the_training_is_counted_and_saved_again(tmp_path: Path) -> None:
+    trained_one = IntrinsicRewardCallback("re3", k=2)
+    trained(trained_one)
+    # The folders are made, as SB3's model.save does.
+    trained_one.save(tmp_path / "new" / "folder" / "bonus")
+    waiting = IntrinsicRewardCallback("re3", k=2)
+    waiting.load(tmp_path / "new" / "folder" / "bonus")
+    assert (waiting.rollouts, waiting.steps) == (trained_one.rollouts, trained_one.steps) == (3, 36)
+    waiting.save(tmp_path / "again")
+    first, second = (Checkpoint.read(tmp_path / path) for path in ("new/folder/bonus", "again"))
+    assert first.values == second.values
+    assert first.tensors.keys() == second.tensors.keys()
+    assert all(torch.equal(first.tensors[name], second.tensors[name]) for name in first.tensors)
+
+
+class _StopAfter(BaseCallback):
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def _on_step(self) -> bool:
+        return self.n_calls != self.steps
+
+
+def test_an_abandoned_rollout_ends_the_episodes_of_the_memory() -> None:
+    model = make_model("PPO", counting_envs(2, lengths=((7,), (5,))), n_steps=6)
+    reward = scripted_reward(model)
+    callback = IntrinsicRewardCallback(reward)
+    model.learn(1_000, callback=[callback, _StopAfter(9)])
+    assert len(reward.rollouts) == 1
+    assert reward.ended_before == [0]
+    model.learn(24, callback=callback, reset_num_timesteps=False)
+    assert reward.ended_before == [0, 1], "before the second rollout that it is shown, and not again"
+
+
+def test_a_state_loaded_after_an_abandoned_rollout_keeps_its_episodes(tmp_path: Path) -> None:
+    model = make_model("PPO", counting_envs(2, lengths=((7,), (5,))), n_steps=6)
+    reward = scripted_reward(model)
+    callback = IntrinsicRewardCallback(reward)
+    model.learn(12, callback=callback)
+    callback.save(tmp_path / "bonus")
+    model.learn(1_000, callback=[callback, _StopAfter(3)], reset_num_timesteps=False)
+    callback.load(tmp_path / "bonus")
+    model.learn(12, callback=callback, reset_num_timesteps=False)
+    assert reward.ended_before == [0], "only before the first rollout, whose environments were reset"

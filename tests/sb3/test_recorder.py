@@ -22,6 +22,8 @@ IMAGE = spaces.Box(0, 255, (36, 40, 1), np.uint8)
 SPACES: dict[str, spaces.Space[Any]] = {
     "box": BOX,
     "float64": spaces.Box(-np.inf, np.inf, (2, 2), np.float64),
+    "uint16": spaces.Box(0, 1000, (2,), np.uint16),
+    "uint64": spaces.Box(0, 1000, (2,), np.uint64),
     "image": IMAGE,
     "discrete": spaces.Discrete(11),
     "multi-discrete": spaces.MultiDiscrete([5, 7]),
@@ -271,3 +273,16 @@ def counted_model(n_steps: int, n_envs: int = 1) -> Any:
         action_space=spaces.Discrete(2),
         _last_obs=numbers[-1],
     )
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (5, 10), (-10, 10)])
+def test_squashed_actions_are_shown_as_the_environment_gets_them(bounds: tuple[int, int]) -> None:
+    space = spaces.Box(*bounds, (2,))
+    env = counting_envs(2, action_space=space)
+    given = []
+    step = env.step_async
+    env.step_async = lambda actions: (given.append(actions.copy()), step(actions))[1]
+    model, reward = shown_rollouts(env, use_sde=True, policy_kwargs={"squash_output": True}, n_rollouts=2)
+    assert model.policy.squash_output
+    seen = np.concatenate([np.asarray(rollout.actions) for rollout in reward.rollouts])
+    np.testing.assert_allclose(seen, np.stack(given), rtol=1e-5, atol=1e-5)

@@ -84,8 +84,8 @@ def show(space: spaces.Space[Any], number: int) -> Any:
     if isinstance(space, spaces.MultiBinary):
         bits = np.arange(np.prod(space.shape))
         return ((number >> bits) & 1).astype(space.dtype).reshape(space.shape)
-    if space.dtype == np.uint8:
-        return np.full(space.shape, number % 256, dtype=np.uint8)
+    if np.issubdtype(space.dtype, np.unsignedinteger):
+        return np.full(space.shape, number % 256, dtype=space.dtype)
     return np.full(space.shape, TICK * number, dtype=space.dtype)
 
 

@@ -8,6 +8,7 @@ import torch
 from gymnasium import spaces
 
 from revd import Rollout, make_reward
+from revd.rewards import IntrinsicReward
 from revd.weighting.state_embedder import EMBEDDING_SIZE, StateEmbedder
 from tests.support.environments import show
 
@@ -117,3 +118,22 @@ def test_a_last_observation_that_is_too_large_is_an_error() -> None:
     reward.compute(rollout)
     with pytest.raises(ValueError, match=f"embedding at step {N_STEPS} of environment 0 is too large"):
         embedder.embed(reward, rollout, torch.full((N_ENVS, 3), 1e30))
+
+
+def test_something_else_called_encoder_is_left_to_the_reward() -> None:
+    class Mine(IntrinsicReward):
+        uses_successors = False
+
+        def __init__(self, *arguments: Any, **parameters: Any) -> None:
+            super().__init__(*arguments, **parameters)
+            self.encoder = torch.nn.Linear(3, 4)
+
+        def bonus(self, rollout: Rollout) -> torch.Tensor:
+            return self.encoder(rollout.observations.float()).square().sum(dim=-1)  # type: ignore[union-attr]
+
+    reward = Mine(SPACES["vector"], ACTIONS, N_ENVS)
+    embedder, rollout = StateEmbedder(reward), rollout_of(SPACES["vector"])
+    reward.compute(rollout)
+    found = embedder.embed(reward, rollout, stacked(SPACES["vector"], NUMBERS[-1]))
+    assert found is not None
+    assert found.shape == (N_STEPS + 1, N_ENVS, EMBEDDING_SIZE) == (*found.shape[:2], embedder.embedding_size(reward))

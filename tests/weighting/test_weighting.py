@@ -86,3 +86,14 @@ def test_the_package_knows_no_framework() -> None:
         if line.startswith(("import ", "from "))
     }
     assert imported - set(sys.stdlib_module_names) == {"numpy", "torch", "revd"}
+
+
+@pytest.mark.parametrize(("weight", "advised"), [("auto", "a lower strength,"), (0.5, "a lower weight,")])
+def test_advice_about_duplicates_names_the_strength_where_the_weight_is_automatic(weight: Any, advised: str) -> None:
+    weighting = Weighting(weight=weight, decay=0.0, decay_per="rollout", extrinsic_weight=1.0)
+    reward = make_reward("revd", BOX, DISCRETE, n_envs=2, merge_duplicates=False)
+    reward.record(duplicates=0.9)
+    for _ in range(19):
+        weighting.check_duplicates(reward, RolloutSize(steps_per_env=6, steps=12))
+    with pytest.warns(UserWarning, match=advised):
+        weighting.check_duplicates(reward, RolloutSize(steps_per_env=6, steps=12))
