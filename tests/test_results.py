@@ -26,7 +26,8 @@ def archives(root: Path) -> list[Path]:
 def test_every_archive_is_an_html_page_too(archive: Path) -> None:
     data = analyse_runs(read_archive(ROOT / archive))
     page = render_page(data)
-    assert all(f">{task}<" in page for task in {run.task for run in data.runs})
+    # Followed by ", sparse …" where rewards are hidden.
+    assert all(f">{task}<" in page or f">{task}, " in page for task in {run.task for run in data.runs})
 
 
 def outdated(root: Path, archive: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -68,9 +69,9 @@ def test_every_page_agrees_with_its_archive(tmp_path, monkeypatch):
 
 def test_archives_are_of_finished_runs_and_small():
     for archive in archives(ROOT):
-        unfinished = [str(run.directory) for run in read_archive(ROOT / archive) if not run.is_comparable]
-        assert not unfinished
-        assert (ROOT / archive).stat().st_size < 2**20
+        runs = read_archive(ROOT / archive)
+        assert not [str(run.directory) for run in runs if not run.is_comparable]
+        assert (ROOT / archive).stat().st_size < 2**13 * len(runs)
 
 
 @pytest.fixture

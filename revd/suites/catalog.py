@@ -171,7 +171,7 @@ SUITES: Mapping[str, Suite] = {
     "re3-grid-atari": _re3_grid(PAPER_ATARI),
     "re3-grid-bullet": _re3_grid(PAPER_BULLET),
     "smoke": Suite(
-        description="Minutes: two small tasks, all methods, two seeds, 40,000 steps; shows that everything works",
+        description="Minutes: two small tasks, six methods, two seeds, 40,000 steps; shows that everything works",
         tasks=("classic/mountain-car", "classic/cart-pole"),
         methods=_DENSE,
         seeds=(0, 1),

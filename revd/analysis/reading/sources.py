@@ -20,7 +20,8 @@ class FoundRuns:
 def find_runs(paths: Sequence[Path]) -> FoundRuns:
     """Load all runs in archives, and at or below directories, each once.
 
-    A ValueError lists the paths if there are none, or says what is wrong with an archive.
+    A ValueError names a path that does not exist, lists the paths if there are no runs, or says what is wrong with an
+    archive.
     """
     archives = {path.resolve(): path for path in paths if is_archive(path)}
     directories = {file.parent.resolve(): file.parent for path in paths for file in path.rglob(CONFIG)}
@@ -33,6 +34,10 @@ def find_runs(paths: Sequence[Path]) -> FoundRuns:
             unreadable.append(str(error))
     if not runs:
         raise ValueError("; ".join([f"no runs found: {_describe_paths(paths)}", *unreadable]))
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        # A table of the others would pass for the whole.
+        raise ValueError(f"no runs found: {_describe_paths(missing)}")
     return FoundRuns(runs=tuple(sorted(runs, key=sort_key)), unreadable=tuple(unreadable))
 
 

@@ -188,3 +188,9 @@ def test_json_that_is_too_deep(name, tmp_path):
             load_run(directory)
     else:
         assert load_run(directory).state == "unknown"
+
+
+def test_a_path_that_does_not_exist_is_not_left_out_silently(tmp_path):
+    write_run(tmp_path / "good")
+    with pytest.raises(ValueError, match=r"no runs found: .*absent' does not exist"):
+        find_runs([tmp_path / "good", tmp_path / "absent"])
