@@ -25,7 +25,7 @@ from revd.weighting.automatic import AutomaticWeight
 TASK, SEED = "MountainCar-v0", 1
 N_ENVS, N_STEPS, BATCH_SIZE, EPOCHS = 10, 128, 64, 10
 LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP, MAX_NORM = 3e-4, 0.99, 0.95, 0.2, 0.5
-REWARD, STRENGTH = "revd", 0.1  # of the bonus: how much of the policy's advantages is its
+REWARD, STRENGTH = "revd", 0.1  # of the bonus in the advantages, relative to the task
 
 
 def layers(n_inputs, n_outputs, scale):

@@ -4,8 +4,8 @@ Make a run first, from the root of the repository, then read it::
 
     pip install ".[cli,plots]"
     revd train --task MountainCar-v0 --reward revd --normalize observations --steps 80000 --n-envs 10 \
-        --algo-params n_steps=128 --output runs/first
-    python examples/reading_the_logs.py runs/first
+        --algo-params n_steps=128 --output runs/logs
+    python examples/reading_the_logs.py runs/logs
 
 It takes about 20 seconds on one core, most of it the run. The script reads two tables of the run's directory:
 `episodes.csv` has a row for each episode, with the task's own return, and `progress.csv` a row for each rollout. It

@@ -93,8 +93,8 @@ def test_the_commands_of_the_start_page_train_and_report(shell: Shell) -> None:
     (block,) = shell_blocks(START)[1:]
     for _, *arguments in shell(block):
         cli.main(arguments)
-    assert Path("runs/first/revd/model.zip").exists()
-    report = Path("runs/first/report.md").read_text()
+    assert Path("runs/start/revd/model.zip").exists()
+    report = Path("runs/start/report.md").read_text()
     assert "2 of them finished" in report
     assert "PPO+REVD" in report
 

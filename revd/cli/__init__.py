@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+import revd
 from revd.cli.archive import ArchiveCommand
 from revd.cli.compare import CompareCommand
 from revd.cli.demo import DemoCommand
@@ -44,11 +45,14 @@ COMMANDS: dict[str, type[Command]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with 0, or 1 (a run failed), 2 (wrong use) or 130 (interrupted)."""
+    if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        print(f"revd {revd.__version__}")
+        return
     try:
         command: Command = tyro.cli(
             _any_command(),
             prog="revd",
-            description="Exploration rewards for reinforcement learning.",
+            description="Exploration rewards for reinforcement learning. `revd --version` prints the version.",
             args=arguments,
             registry=parsing_rules(),
         )

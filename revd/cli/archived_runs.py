@@ -15,6 +15,9 @@ def without_archived(configs: Sequence[TrainConfig], archives: Sequence[Path]) -
         return list(configs)
     from revd.analysis.reading.archive import read_archive
 
+    for path in archives:
+        if not path.exists():
+            raise ValueError(f"the archive {str(path)!r} does not exist")
     finished = [run for path in archives for run in read_archive(path) if run.is_comparable]
     archived = {(run.task, run.directory.name): (run.directory, run.settings) for run in finished}
     left = []

@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 
 from revd.cli.parsing import SPARSE, is_given, mark_default
-from revd.cli.shared import EXIT_FAILED
+from revd.cli.shared import EXIT_FAILED, EXIT_INTERRUPTED
 from revd.cli.watch import WatchCommand, require_matplotlib
 from revd.former_defaults import FORMER_WEIGHT
 from revd.runs.config import AUTO, NO_REWARD, TrainConfig
@@ -111,7 +111,7 @@ class TrainCommand(TrainConfig):
         from revd.runs.display import showing_progress
         from revd.runs.lease import LeaseLostError
         from revd.runs.termination import interrupt_on_termination
-        from revd.runs.train import RunFailedError, train_in
+        from revd.runs.train import RunFailedError, failure_message, train_in
 
         progress = showing_progress(console, config.steps) if self.progress else nullcontext()
         try:
@@ -120,6 +120,9 @@ class TrainCommand(TrainConfig):
         except (RunFailedError, LeaseLostError) as error:
             print(f"revd: {error}", file=sys.stderr)
             sys.exit(EXIT_FAILED)
+        except KeyboardInterrupt as error:
+            print(f"revd: {failure_message(error, run)}", file=sys.stderr)
+            sys.exit(EXIT_INTERRUPTED)
 
 
 @dataclass(frozen=True, kw_only=True)

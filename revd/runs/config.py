@@ -61,7 +61,7 @@ class TrainConfig:
     """Weight of the bonus. With auto it follows from the data, and the bonus joins the policy's advantages; a number is
     the initial weight of the bonus in the rewards, as in the paper."""
     strength: float = 0.1
-    """With weight auto, how much of the policy's advantages is the bonus's."""
+    """With weight auto, how strong the bonus is in the policy's advantages, relative to the task."""
     decay: float = 1e-5
     """Fraction by which weight or strength decays, each rollout or each step."""
     decay_per: DecayPer = "rollout"

@@ -32,7 +32,7 @@ from revd.training.initial_policy import read_saved_policy
 from revd.training.policies import paper_policy
 from revd.training.session import Training
 from revd.training.vec_env import make_vec_env
-from revd.weighting.balance_warnings import ON_COMMAND_LINE, BalanceWarnings
+from revd.weighting.balance_warnings import ON_COMMAND_LINE
 
 if TYPE_CHECKING:
     from revd.spaces import Space
@@ -285,5 +285,5 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,
     )
-    callback.weighting.warnings = BalanceWarnings(ON_COMMAND_LINE)
+    callback.weighting.advise_with(ON_COMMAND_LINE)
     return callback

@@ -111,7 +111,9 @@ class RunningTrial:
         scores = self._scores()
         score = scores.pop(self._last, None)
         if score is None:
-            self._fail(f"no episode ended within {self._config.training.steps:,} steps; use more --steps")
+            self._fail(
+                f"no episode ended within {self._config.training.steps:,} steps; use more --steps and another --output"
+            )
         else:
             journal.complete(self.entry, score, scores, steps=self._steps)
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+import torch
 from gymnasium.envs.registration import EnvSpec
 from stable_baselines3 import PPO
 
+import revd
 from revd import cli
 from revd.cli.shared import whole_number
 from revd.cli.train import CONTENTS
@@ -24,6 +26,7 @@ from tests.runs.test_config import FULL
 from tests.support.environments import CountingEnv
 
 SHORT = ["--task", "CartPole-v1", "--steps", "128", "--n-envs", "2", "--algo-params", "n_steps=32"]
+NO_CHECKPOINT = "revd: stopped by the user; there is no checkpoint yet: the same command starts anew\n"
 
 
 @pytest.fixture(autouse=True)
@@ -326,7 +329,24 @@ def test_an_interrupt_is_no_traceback(monkeypatch, capsys):
 
     monkeypatch.setattr("revd.runs.train.train_in", interrupt)
     assert exit_code(["train", *SHORT]) == 130
-    assert capsys.readouterr().err == "revd: stopped\n"
+    assert capsys.readouterr().err == NO_CHECKPOINT
+
+
+def test_an_interrupt_says_from_where_the_same_command_resumes(monkeypatch, capsys):
+    def interrupt(run, config, report=None, trust=False):
+        run.checkpoints.write(1_024, ({"weights": torch.zeros(1)}, {}))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("revd.runs.train.train_in", interrupt)
+    assert exit_code(["train", *SHORT]) == 130
+    assert (
+        "the last checkpoint, after 1,024 steps, is kept: the same command resumes from it" in capsys.readouterr().err
+    )
+
+
+def test_the_version(capsys):
+    cli.main(["--version"])
+    assert capsys.readouterr().out == f"revd {revd.__version__}\n"
 
 
 def test_termination_is_an_interrupt(monkeypatch, capsys):
@@ -343,7 +363,7 @@ def test_termination_is_an_interrupt(monkeypatch, capsys):
         assert exit_code(["train", *SHORT]) == 130
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert capsys.readouterr().err == "revd: stopped\n"
+    assert capsys.readouterr().err == NO_CHECKPOINT
 
 
 def test_warnings_are_lines_of_ours(monkeypatch, capsys):

@@ -209,3 +209,10 @@ def test_continuous_actions_are_listed_with_their_shape(capsys):
     (hopper,) = [line for line in capsys.readouterr().out.splitlines() if "bullet/hopper" in line]
     assert "Box(15,)" in hopper
     assert "Box(3,)" in hopper
+
+
+def test_an_archive_that_does_not_exist_is_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["suite", "smoke", "--archived", "nowhere.csv.gz", "--dry-run"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "revd: the archive 'nowhere.csv.gz' does not exist\n"

@@ -304,3 +304,11 @@ def test_a_session_that_finds_all_steps_done_has_no_speed(config, monkeypatch):
             train(config)
     status = RunDirectory(train(config)).read_status()
     assert (status.state, status.steps, status.seconds, status.steps_per_second) == ("finished", 192, None, None)
+
+
+@pytest.mark.parametrize(("weight", "advised"), [("auto", "--strength"), (0.5, "--weight")])
+def test_warnings_advise_flags(weight, advised, tmp_path):
+    config = TrainConfig(task="CartPole-v1", reward="revd", weight=weight, steps=64, output=tmp_path)
+    training = prepare(config)
+    assert training.intrinsic is not None
+    assert training.intrinsic.weighting.warnings.remedies.weight == advised

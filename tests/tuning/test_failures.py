@@ -69,7 +69,7 @@ def test_runs_that_cannot_be_started_fail(tmp_path):
 
 def test_without_an_episode_there_is_no_score(tmp_path):
     (record,) = run(search(tmp_path, trials=1), launcher=FakeLauncher(lambda config, part: None))
-    assert record.error == "no episode ended within 1,000 steps; use more --steps"
+    assert record.error == "no episode ended within 1,000 steps; use more --steps and another --output"
 
 
 def test_a_run_that_was_interrupted_by_others_has_failed(tmp_path):
