@@ -25,6 +25,7 @@ def with_intrinsic_reward(
     *,
     weight: Weight = "auto",
     strength: float = STRENGTH,
+    yield_to_task: bool = True,
     decay: float = 1e-5,
     decay_per: DecayPer = "rollout",
     extrinsic_weight: float = 1.0,
@@ -55,6 +56,8 @@ def with_intrinsic_reward(
         weight: "auto", or lambda_0, the bonus's initial weight.
         strength: With "auto", how strong the bonus is in the advantages, relative to the task. It decays like a
             weight.
+        yield_to_task: With "auto", whether the bonus waits while a dense reward still teaches: most rewards differ
+            from the one before, and returns rise.
         decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" (a batch of RLlib) or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
@@ -71,6 +74,7 @@ def with_intrinsic_reward(
         reward=reward,
         weight=weight,
         strength=strength,
+        yield_to_task=yield_to_task,
         decay=decay,
         decay_per=decay_per,
         extrinsic_weight=extrinsic_weight,

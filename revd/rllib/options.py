@@ -31,6 +31,7 @@ class Options:
     reward: RewardLike = "revd"
     weight: Weight = "auto"
     strength: float = STRENGTH
+    yield_to_task: bool = True
     decay: float = 1e-5
     decay_per: DecayPer = "rollout"
     extrinsic_weight: float = 1.0
@@ -45,6 +46,8 @@ class Options:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. One of an earlier version means what it meant then."""
+        # The bonus of earlier versions never waited.
+        state = {"yield_to_task": state["weight"] != "auto", **state}
         # The first versions had no strength. RIDE's default changed later.
         self.__dict__.update(_completed(state) if "strength" not in state or state["reward"] == "ride" else state)
 
@@ -94,6 +97,7 @@ class Options:
         return Weighting(
             weight=self.weight,
             strength=self.strength,
+            yield_to_task=self.yield_to_task,
             decay=self.decay,
             decay_per=self.decay_per,
             extrinsic_weight=self.extrinsic_weight,

@@ -142,6 +142,7 @@ def add_to_advantages(
     task[valid] = advantages.flatten()[steps].to(task)
     if not bool(task.isfinite().all()):
         raise ValueError("the advantages are not finite: the policy's values or the task's rewards are too large")
+    about_task = automatic.observe_task(paid.extrinsic, paid.rollout.dones.numpy(), paid.rollout.valid.numpy())
     weighed = automatic.weigh(
         paid.bonus,
         waiting.embeddings,
@@ -156,8 +157,7 @@ def add_to_advantages(
     changed = advantages.flatten().clone()
     changed[steps] = (total - pushed_mean).to(changed)
     batch[Columns.ADVANTAGES] = changed.view(advantages.shape)
-    dones, counted = paid.rollout.dones.numpy(), paid.rollout.valid.numpy()
-    return {**weighed.numbers, "task_speaks": automatic.task_signal.observe(paid.extrinsic, dones, counted)}
+    return {**weighed.numbers, **about_task}
 
 
 def _rows(episodes: Sequence[SingleAgentEpisode], shape: tuple[int, ...], waiting: UnweighedBonus) -> Array:

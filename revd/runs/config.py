@@ -62,6 +62,9 @@ class TrainConfig:
     the initial weight of the bonus in the rewards, as in the paper."""
     strength: float = 0.1
     """With weight auto, how strong the bonus is in the policy's advantages, relative to the task."""
+    yield_to_task: bool = True
+    """With weight auto, let the bonus wait while a dense reward still teaches: most rewards differ from the one before,
+    and returns rise."""
     decay: float = 1e-5
     """Fraction by which weight or strength decays, each rollout or each step."""
     decay_per: DecayPer = "rollout"
@@ -198,7 +201,10 @@ class TrainConfig:
             value = getattr(self, entry.name)
             if value != getattr(default, entry.name):
                 flag = "--" + entry.name.replace("_", "-")
-                words += [flag] if value is True else [flag, *_value_words(value)]
+                if isinstance(value, bool):
+                    words.append(flag if value else "--no-" + flag[2:])
+                else:
+                    words += [flag, *_value_words(value)]
         return shlex.join(words)
 
 
@@ -218,7 +224,7 @@ _CHOICES = {
 }
 _PATHS = ("output", "init_from")
 #: Fields that have no effect without a bonus, besides `extrinsic_weight` and `reward_params`.
-BONUS_FIELDS = ("weight", "strength", "decay", "decay_per", "normalize_bonus")
+BONUS_FIELDS = ("weight", "strength", "yield_to_task", "decay", "decay_per", "normalize_bonus")
 _DEFAULTS = {entry.name: entry.default for entry in fields(TrainConfig)}
 #: Fields that may differ between the sessions of one run. More steps make a longer run of the same training.
 _SESSION_FIELDS = frozenset(
@@ -250,7 +256,7 @@ _MINIMUMS = {
 
 
 _TEXTS = ("task", "algo", "reward", "coverage", "device", *_CHOICES)
-_SWITCHES = ("init_value", "init_optimizer")
+_SWITCHES = ("yield_to_task", "init_value", "init_optimizer")
 _NUMBERS = ("strength", "decay", "extrinsic_weight")
 
 
@@ -321,6 +327,8 @@ def _check_numbers(config: TrainConfig) -> None:
         raise ValueError(
             f"strength {config.strength} belongs to weight auto, but weight is {config.weight}: leave one of them out"
         )
+    if config.weight != AUTO and not config.yield_to_task:
+        raise ValueError(f"yield_to_task belongs to weight auto, but weight is {config.weight}: leave one of them out")
     if config.sparse is not None and not 0 <= config.sparse <= 1:
         raise ValueError(f"sparse is a probability, inside [0, 1], got {config.sparse}")
     if not 0 <= config.decay <= 1:

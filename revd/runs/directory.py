@@ -17,7 +17,7 @@ import revd
 from revd.envs.tasks import FAMILIES_IN_ENVPOOL, Engine
 from revd.former_defaults import former_parameters
 from revd.runs.checkpoints import Checkpoints
-from revd.runs.config import AUTO, NO_COVERAGE, TrainConfig
+from revd.runs.config import AUTO, NO_COVERAGE, NO_REWARD, TrainConfig
 from revd.runs.cpu_threads import describe_processor
 from revd.runs.lease import SECONDS_UNTIL_TAKEOVER, Lease, lease
 from revd.runs.parameters import Parameters
@@ -161,11 +161,16 @@ class RunDirectory:
         return self.config.exists() and "strength" not in _read_json(self.config)
 
     def completed(self, config: TrainConfig) -> TrainConfig:
-        """The config with the parameters of the reward that a resumed run keeps, though their defaults have changed."""
+        """The config with what a resumed run keeps, though its default has changed."""
         if not self.config.exists():
             return config
-        used = _reward_params(_read_json(self.config).get("resolved"))
+        resolved = _read_json(self.config).get("resolved")
+        used = _reward_params(resolved)
         kept = {name: used.get(name, value) for name, value in former_parameters(config.reward).items()}
+        if config.reward != NO_REWARD and config.weight == AUTO:
+            # The bonus of earlier versions never waited.
+            yielded = isinstance(resolved, dict) and resolved.get("yield_to_task") is True
+            config = replace(config, yield_to_task=config.yield_to_task and yielded)
         return _with_defaults(config, kept)
 
     def is_finished(self, steps: int) -> bool:
@@ -228,6 +233,7 @@ def _repeatable(config: TrainConfig, resolved: Mapping[str, Any]) -> TrainConfig
     used = _reward_params(dict(resolved))
     former = former_parameters(config.reward)
     config = _with_defaults(config, {name: value for name, value in former.items() if used.get(name) == value})
+    config = replace(config, yield_to_task=resolved.get("yield_to_task", config.yield_to_task))
     has_choice = config.task.startswith(tuple(f"{family}/" for family in FAMILIES_IN_ENVPOOL))
     return replace(config, engine=resolved["engine"]) if has_choice and "engine" in resolved else config
 

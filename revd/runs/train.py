@@ -198,6 +198,7 @@ def resolve(config: TrainConfig, training: Training) -> dict[str, Any]:
         "device": str(training.model.device),
         "algorithm": type(training.model).__name__,
         "torch_threads": config.torch_threads,
+        "yield_to_task": config.yield_to_task,
         "emulator_threads": _emulator_threads(config),
         "algo_params": algorithm_parameters(
             config.algo,
@@ -281,6 +282,7 @@ def _make_bonus(config: TrainConfig, observation_space: Space, action_space: Spa
         reward,
         weight=config.weight,
         strength=config.strength,
+        yield_to_task=config.yield_to_task,
         decay=config.decay,
         decay_per=config.decay_per,
         extrinsic_weight=config.extrinsic_weight,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from revd.rollout import Rollout
     from revd.weighting.schedule import DecayPer
 
-_OWN_PARAMETERS = ("weight", "strength", "decay", "decay_per", "extrinsic_weight", "verbose")
+_OWN_PARAMETERS = ("weight", "strength", "yield_to_task", "decay", "decay_per", "extrinsic_weight", "verbose")
 #: Characters of a number's name in the table that SB3 prints.
 LONGEST_PRINTED_NAME = 33
 _PLACE = "pass IntrinsicRewardCallback to learn() itself or in a list, not as the child of another callback"
@@ -61,6 +61,8 @@ class IntrinsicRewardCallback(BaseCallback):
         weight: "auto", or lambda_0, the bonus's initial weight.
         strength: With "auto", how strong the bonus is in the advantages, relative to the task. It decays like a
             weight.
+        yield_to_task: With "auto", whether the bonus waits while a dense reward still teaches: most rewards differ
+            from the one before, and returns rise.
         decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.
@@ -77,6 +79,7 @@ class IntrinsicRewardCallback(BaseCallback):
         *,
         weight: Weight = "auto",
         strength: float = STRENGTH,
+        yield_to_task: bool = True,
         decay: float = 1e-5,
         decay_per: DecayPer = "rollout",
         extrinsic_weight: float = 1.0,
@@ -86,7 +89,12 @@ class IntrinsicRewardCallback(BaseCallback):
     ) -> None:
         super().__init__(verbose)
         self.weighting = Weighting(
-            weight=weight, strength=strength, decay=decay, decay_per=decay_per, extrinsic_weight=extrinsic_weight
+            weight=weight,
+            strength=strength,
+            yield_to_task=yield_to_task,
+            decay=decay,
+            decay_per=decay_per,
+            extrinsic_weight=extrinsic_weight,
         )
         require_choice("normalize", normalize, BONUS_NORMALIZATIONS)
         params = reward_params if normalize == "none" else {**reward_params, "normalize": normalize}

@@ -103,6 +103,8 @@ def add_to_advantages(
     raw = recorder.rewards
     # Before the state of the automatic weight changes.
     _check_finite(model, "advantage", raw, "the policy's values are too large for float32")
+    dones = np.asarray(rollout.dones)
+    about_task = automatic.observe_task(recorder.original_rewards, dones, np.ones_like(dones))
     strength = weighting.schedule.next_weights(np.full(buffer.buffer_size, buffer.n_envs))
     weighed = automatic.weigh(
         bonus,
@@ -117,9 +119,7 @@ def add_to_advantages(
     _check_finite(model, "advantage", raw, f"{too_large} is too large for float32")
     if weighting.extrinsic_weight == 0:
         buffer.returns = buffer.values.copy() if isinstance(buffer.values, np.ndarray) else buffer.values
-    dones = np.asarray(rollout.dones)
-    speaks = automatic.task_signal.observe(recorder.original_rewards, dones, np.ones_like(dones))
-    return {**weighed.numbers, "task_speaks": speaks}
+    return {**weighed.numbers, **about_task}
 
 
 def _like(field: Any, values: Tensor) -> Any:

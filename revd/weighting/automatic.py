@@ -11,9 +11,11 @@ from revd.functional.advantages import sums_to_come
 from revd.moments import RecentMoments
 from revd.weighting.critic import BonusCritic
 from revd.weighting.state_embedder import StateEmbedder
+from revd.weighting.task_progress import TaskProgress
 from revd.weighting.task_signal import TaskSignal
 
 if TYPE_CHECKING:
+    from revd.arrays import Array
     from revd.rewards import IntrinsicReward
 
 #: Discount and lambda of the bonus's advantages.
@@ -47,18 +49,37 @@ class AutomaticWeight(nn.Module):
     Both sigma are deviations over recent rollouts, so that on average over them the bonus's part is the fraction
     `strength` of the task's, whatever the scale of either. With extrinsic_weight = 0, w is 1 / sigma(A(bonus)).
 
-    All state is in buffers and parameters.
+    With `yield_to_task`, the strength is 0 while the task teaches by itself (`TaskProgress`), which `observe_task`
+    finds out. All state is in buffers and parameters.
 
     Args:
         reward: The reward that pays the bonus.
+        yield_to_task: Whether the bonus waits while a dense reward still teaches.
     """
 
-    def __init__(self, reward: IntrinsicReward) -> None:
+    def __init__(self, reward: IntrinsicReward, *, yield_to_task: bool = True) -> None:
         super().__init__()
+        self.yield_to_task = yield_to_task
         self.embedder = StateEmbedder(reward)
         self.critic = BonusCritic(self.embedder.embedding_size(reward), seed=reward.config.seed)
-        self.task_signal = TaskSignal(reward.n_envs)
+        self.task_signal, self.task_progress = TaskSignal(reward.n_envs), TaskProgress(reward.n_envs)
         self.bonus, self.task_advantages, self.bonus_advantages = (RecentMoments() for _ in range(3))
+
+    def observe_task(self, rewards: Array, dones: Array, valid: Array) -> dict[str, float]:
+        """Look at the task's own rewards of a rollout, before `weigh`; numbers for the log.
+
+        Args:
+            rewards: Before any normalisation, (n_steps, n_envs).
+            dones: Ends of episodes, (n_steps, n_envs).
+            valid: Steps that count, (n_steps, n_envs).
+        """
+        speaks = self.task_signal.observe(rewards, dones, valid)
+        return {"task_speaks": speaks, "task_teaches": float(self.task_progress.observe(rewards, dones, valid))}
+
+    def end_episodes(self) -> None:
+        """End the task's running episodes, because all environments were reset from outside."""
+        self.task_signal.end_episodes()
+        self.task_progress.end_episodes()
 
     @torch.no_grad()
     def weigh(
@@ -86,6 +107,8 @@ class AutomaticWeight(nn.Module):
         """
         if valid is not None:
             paid = valid if paid is None else valid & paid
+        if self.yield_to_task and self.task_progress.teaches:
+            strength = torch.zeros_like(strength)
         self.task_advantages.update(_chosen(task_advantages, valid))
         own = torch.zeros_like(task_advantages)
         explained = own.new_full((), torch.nan)

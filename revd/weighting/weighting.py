@@ -37,6 +37,7 @@ class Weighting:
     Args:
         weight: lambda_0, or "auto".
         strength: lambda_0 with "auto": how strong the bonus is in the advantages, relative to the task.
+        yield_to_task: With "auto", whether the bonus waits while a dense reward still teaches.
         decay: See `WeightSchedule`.
         decay_per: See `WeightSchedule`.
         extrinsic_weight: Factor of the task's own reward.
@@ -48,6 +49,7 @@ class Weighting:
         *,
         weight: Weight,
         strength: float = STRENGTH,
+        yield_to_task: bool = True,
         decay: float,
         decay_per: DecayPer,
         extrinsic_weight: float,
@@ -62,6 +64,11 @@ class Weighting:
         self.schedule = WeightSchedule(
             weight=strength if isinstance(weight, str) else weight, decay=decay, decay_per=decay_per
         )
+        if not isinstance(yield_to_task, bool):
+            raise ValueError(f"yield_to_task must be True or False, got {yield_to_task!r}")
+        if not (self.is_automatic or yield_to_task):
+            raise ValueError(f"yield_to_task belongs to weight='auto', but weight is {weight}: leave one out")
+        self.yield_to_task = yield_to_task
         self.automatic: AutomaticWeight | None = None
         require_number("extrinsic_weight", extrinsic_weight)
         self.extrinsic_weight = extrinsic_weight
@@ -76,7 +83,7 @@ class Weighting:
     def attach(self, reward: IntrinsicReward, *, anew: bool = False) -> None:
         """Make the automatic weight for a reward, unless there is one, or `anew`; nothing for a fixed weight."""
         if self.is_automatic and (anew or self.automatic is None):
-            self.automatic = AutomaticWeight(reward).to(reward.device)
+            self.automatic = AutomaticWeight(reward, yield_to_task=self.yield_to_task).to(reward.device)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What `restore` needs: the tensors of an automatic weight, and counts in JSON's types."""
@@ -87,14 +94,20 @@ class Weighting:
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state of `state`, after `attach`. That of a fixed weight has no tensors."""
         if self.automatic is not None and tensors:
-            load_whole_state(self.automatic, tensors, "the saved automatic weight does not fit this reward")
+            # States from before the task's progress was watched have nothing of it.
+            progress = {
+                f"task_progress.{name}": value for name, value in self.automatic.task_progress.state_dict().items()
+            }
+            load_whole_state(
+                self.automatic, {**progress, **tensors}, "the saved automatic weight does not fit this reward"
+            )
         self.schedule.rollouts, self.schedule.steps = int(values["rollouts"]), int(values["steps"])
         self.warnings.restore(values.get("warnings") or {})
 
     def end_episodes(self) -> None:
         """End the running episodes, because all environments were reset from outside."""
         if self.automatic is not None:
-            self.automatic.task_signal.end_episodes()
+            self.automatic.end_episodes()
 
     def check_duplicates(self, reward: IntrinsicReward, size: RolloutSize) -> None:
         """Warn if many states have been exact duplicates for long, after the reward has computed a bonus."""

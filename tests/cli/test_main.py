@@ -75,6 +75,7 @@ def test_help_names_every_algorithm_and_default(capsys):
         "--weight FLOAT|{auto}",
         "(default: auto)",
         "--strength FLOAT",
+        "--yield-to-task, --no-yield-to-task",
         "(default: revd)",
         "runs/TASK/ALGO-REWARD-seedSEED",
         "KEY=VALUE",

@@ -28,7 +28,9 @@ class Pipeline:
     """Our two connectors with a pretended GAE between them, which draws advantages at random."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.before = connector(*arguments, **{"weight": "auto", "strength": STRENGTH, **options})
+        self.before = connector(
+            *arguments, **{"weight": "auto", "strength": STRENGTH, "yield_to_task": False, **options}
+        )
         self.after = IntrinsicAdvantageConnector(self.before)
         self.metrics = MetricsLogger(root=True)
         self.rng = np.random.default_rng(5)
@@ -188,12 +190,29 @@ def test_without_a_bonus_advantages_stay_to_the_last_bit() -> None:
         assert after == [np.float32(column).tolist() for column in before]
 
 
+def test_while_the_task_teaches_advantages_stay_to_the_last_bit() -> None:
+    envs, pipeline = environments(), Pipeline("re3", k=2, yield_to_task=True)
+    for batch in range(2):
+        before, after = pipeline(sampled(envs, batch))
+        assert after == [np.float32(column).tolist() for column in before]
+    shown = {name: pipeline.numbers[name] for name in ("task_teaches", "strength", "bonus_share")}
+    assert shown == {"task_teaches": 1, "strength": 0, "bonus_share": 0}
+
+
 def test_numbers_have_the_names_they_have_with_sb3() -> None:
     envs, pipeline = environments(), Pipeline("re3", k=2)
     for batch in range(2):
         pipeline(sampled(envs, batch))
     assert {
-        *("weight", "strength", "task_speaks", "task_deviation", "bonus_deviation", "critic_explained_variance"),
+        *(
+            "weight",
+            "strength",
+            "task_speaks",
+            "task_teaches",
+            "task_deviation",
+            "bonus_deviation",
+            "critic_explained_variance",
+        ),
         *("bonus_share", "bonus_mean", "extrinsic_mean"),
     } <= set(pipeline.numbers)
     assert pipeline.numbers["task_speaks"] == 1

@@ -43,7 +43,7 @@ FULL = TrainConfig(
 
 
 #: A training whose weight follows from the data.
-AUTOMATIC = TrainConfig(task="CartPole-v1", weight="auto", strength=0.3)
+AUTOMATIC = TrainConfig(task="CartPole-v1", weight="auto", strength=0.3, yield_to_task=False)
 
 #: Changes of FULL to a training without a bonus, which the defaults fit.
 UNPAID = {
@@ -60,8 +60,8 @@ UNPAID = {
 def test_the_full_config_leaves_nothing_at_its_default():
     default = TrainConfig(task="CartPole-v1")
     changed = {entry.name for entry in fields(TrainConfig) if getattr(FULL, entry.name) != getattr(default, entry.name)}
-    # A fixed weight has no strength.
-    assert changed == {entry.name for entry in fields(TrainConfig)} - {"strength"}
+    # A fixed weight has no strength, and does not wait.
+    assert changed == {entry.name for entry in fields(TrainConfig)} - {"strength", "yield_to_task"}
 
 
 @pytest.mark.parametrize("config", [FULL, AUTOMATIC, TrainConfig(task="CartPole-v1")])
@@ -77,7 +77,7 @@ def test_json_with_an_unknown_field_is_refused():
 
 def test_a_file_from_before_a_field_was_there_means_its_default():
     values = FULL.to_dict()
-    for name in ("trainer", "emulator_threads", "strength"):
+    for name in ("trainer", "emulator_threads", "strength", "yield_to_task"):
         del values[name]
     assert TrainConfig.from_dict(values).weight == 0.5
     assert TrainConfig.from_dict(values) == replace(FULL, trainer="auto", emulator_threads=0)
@@ -147,6 +147,7 @@ def test_a_parameter_given_twice_is_refused():
         ({"weight": float("nan")}, "weight must be a finite number"),
         ({"weight": "auto", "strength": -1.0}, "strength must be a finite number of at least 0, got -1.0"),
         ({"strength": 0.3}, "strength 0.3 belongs to weight auto, but weight is 0.5: leave one of them out"),
+        ({"yield_to_task": False}, "yield_to_task belongs to weight auto, but weight is 0.5: leave one of them out"),
         ({"extrinsic_weight": float("inf")}, "extrinsic_weight must be a finite number"),
         ({"decay": 1.5}, r"decay must lie in \[0, 1\], got 1.5"),
         ({"normalize": "reward"}, "unknown value of normalize 'reward'; did you mean 'rewards'"),
@@ -156,6 +157,7 @@ def test_a_parameter_given_twice_is_refused():
         ({"reward": "none", "reward_params": {}}, "extrinsic_weight must be 1 with reward 'none', got 0"),
         ({**UNPAID, "weight": 0.5}, "weight is 0.5, but reward 'none' pays no bonus"),
         ({**UNPAID, "strength": 0.5}, "strength is 0.5, but reward 'none' pays no bonus"),
+        ({**UNPAID, "yield_to_task": False}, "yield_to_task is False, but reward 'none' pays no bonus"),
         ({**UNPAID, "decay": 0.5}, "decay is 0.5, but reward 'none' pays no bonus"),
         ({**UNPAID, "decay_per": "step"}, "decay_per is 'step', but reward 'none' pays no bonus"),
         ({**UNPAID, "normalize_bonus": "rms"}, "normalize_bonus is 'rms', but reward 'none' pays no bonus"),
@@ -187,7 +189,7 @@ def test_methods_are_named_as_in_papers():
 
 def test_the_command_leaves_out_defaults():
     assert TrainConfig(task="CartPole-v1", seed=3).command() == "revd train --task CartPole-v1 --seed 3"
-    assert AUTOMATIC.command() == "revd train --task CartPole-v1 --strength 0.3"
+    assert AUTOMATIC.command() == "revd train --task CartPole-v1 --strength 0.3 --no-yield-to-task"
     words = shlex.split(FULL.command())
     assert words[words.index("--output") + 1] == "some where/run"
 
@@ -214,6 +216,7 @@ def test_sparse_is_a_probability():
         ("sparse", ["0.5", True], "a number or nothing"),
         ("output", ["runs", 5], "a path or nothing"),
         ("init_value", [1, "yes", None], "true or false"),
+        ("yield_to_task", [1, "yes", None], "true or false"),
         (
             "reward_params",
             [5, None, ["k=5"], {1: 2}, {"a b": 1}, {"k": {1, 2}}, {"k": object()}],

@@ -237,6 +237,28 @@ def test_a_new_run_merges_duplicates_in_every_session(config):
     assert "merge_duplicates" not in json.loads((config.directory / "run.json").read_text())["repeat"]
 
 
+def test_a_run_from_before_the_bonus_could_wait_never_waits(config):
+    path = config.directory / "config.json"
+    config = replace(config, weight="auto", steps=2 * ROLLOUT, eval_every=0)
+    train(replace(config, yield_to_task=False))
+    values = json.loads(path.read_text())
+    del values["yield_to_task"], values["resolved"]["yield_to_task"]
+    path.write_text(json.dumps(values))
+    for session in range(2):
+        train(replace(config, steps=(3 + session) * ROLLOUT))
+        assert json.loads(path.read_text())["resolved"]["yield_to_task"] is False
+    assert "--no-yield-to-task" in json.loads((config.directory / "run.json").read_text())["repeat"]
+
+
+def test_a_new_run_waits_in_every_session(config):
+    for steps in (2 * ROLLOUT, 3 * ROLLOUT):
+        train(replace(config, weight="auto", steps=steps, eval_every=0))
+        assert json.loads((config.directory / "config.json").read_text())["resolved"]["yield_to_task"] is True
+    assert "yield-to-task" not in json.loads((config.directory / "run.json").read_text())["repeat"]
+    with pytest.raises(FileExistsError, match="yield_to_task is True there and False here"):
+        train(replace(config, weight="auto", steps=4 * ROLLOUT, yield_to_task=False))
+
+
 def test_interrupted_many_times(config):
     for rollouts in (2, 4, 4, 9, 13):
         interrupted(config, rollouts * ROLLOUT)

@@ -1,0 +1,113 @@
+"""Whether the task's own reward still teaches the policy: it is dense, and returns rise."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from revd.arrays import Array
+from revd.moments import MEMORY
+
+#: Power of an episode's weight: six tenths of the weight are in the last tenth of the training.
+RECENCY = 8
+#: Episodes that are enough to tell whether returns rise.
+ENOUGH = 20
+#: By which powers of S the weighted sums of 1, w, u, u^2, y, y^2 and u y shrink when S grows.
+_POWERS = np.array([RECENCY, 2 * RECENCY, RECENCY + 1, RECENCY + 2, RECENCY, RECENCY, RECENCY + 1])
+
+
+class TaskProgress(nn.Module):
+    """Whether most rewards differ from the one before, and the returns of episodes rise.
+
+    ::
+
+        d > 1/2   and   r > 1 / sqrt(n - 1)
+
+    d is the share of steps whose reward differs from that of the step before, over recent rollouts. r is the
+    correlation of an episode's return y with the step s at which it ended. Of S steps so far, an episode counts with
+    the weight w = (s / S)^8, and n = (sum w)^2 / sum w^2 is the number of episodes that these weights amount to.
+    1 / sqrt(n - 1) is the standard error of r where there is no trend. As long as n is below 20, a dense reward counts
+    as one that teaches.
+
+    Args:
+        n_envs: Environments.
+    """
+
+    running_returns: Tensor
+    changing: Tensor
+    rollouts: Tensor
+    steps: Tensor
+    first_return: Tensor
+    sums: Tensor
+
+    def __init__(self, n_envs: int) -> None:
+        super().__init__()
+        self.register_buffer("running_returns", torch.zeros(n_envs, dtype=torch.float64))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("sums", torch.zeros(len(_POWERS), dtype=torch.float64))
+        self.register_buffer("first_return", torch.full((), torch.nan, dtype=torch.float64))
+        for name in ("changing", "rollouts"):
+            self.register_buffer(name, torch.zeros((), dtype=torch.float64))
+
+    @property
+    def teaches(self) -> bool:
+        """Whether the reward is dense, and returns rise or are too few to tell. False before the first rollout."""
+        return bool(2 * self.changing > self.rollouts) and self._returns_rise()
+
+    def observe(self, rewards: Array, dones: Array, valid: Array) -> bool:
+        """Add a rollout and return `teaches`.
+
+        Args:
+            rewards: The task's own, before any normalisation, (n_steps, n_envs).
+            dones: Ends of episodes, (n_steps, n_envs).
+            valid: Steps that count, (n_steps, n_envs); the first ones of each column.
+        """
+        valid, rewards = valid.astype(bool), rewards.astype(np.float64)
+        pairs = valid[1:] & valid[:-1]
+        if pairs.any():
+            share = (rewards[1:] != rewards[:-1])[pairs].mean()
+            for buffer, value in ((self.changing, share), (self.rollouts, 1.0)):
+                buffer.mul_(MEMORY).add_(value)
+        self._add_episodes(
+            *self._ended_episodes(rewards, dones.astype(bool) & valid, valid), new_steps=int(valid.sum())
+        )
+        return self.teaches
+
+    def end_episodes(self) -> None:
+        """Forget the running episodes, because all environments were reset from outside."""
+        self.running_returns.zero_()
+
+    def _ended_episodes(self, rewards: Array, ended: Array, valid: Array) -> tuple[Array, Array]:
+        """Returns of the episodes that ended, and at which step of this rollout; the running ones are summed on."""
+        totals = self.running_returns.cpu().numpy() + np.where(valid, rewards, 0).cumsum(axis=0)
+        envs, rows = np.nonzero(ended.T)
+        reached = totals[rows, envs]
+        is_first = np.diff(envs, prepend=-1) != 0
+        returns = reached - np.where(is_first, 0.0, np.roll(reached, 1))
+        paid = np.zeros(totals.shape[1])
+        paid[envs] = reached  # The last of each environment's ends is written last.
+        self.running_returns.copy_(torch.from_numpy(totals[-1] - paid))
+        return returns, valid.sum(axis=1).cumsum()[rows]
+
+    def _add_episodes(self, returns: Array, ends: Array, *, new_steps: int) -> None:
+        before = int(self.steps)
+        after = before + new_steps
+        if len(returns) and bool(self.first_return.isnan()):
+            self.first_return.fill_(float(returns[0]))
+        # u = s / S, and y from the first return on, so that no digits are lost.
+        u, y = (before + ends) / max(after, 1), returns - float(self.first_return)
+        w = u**RECENCY
+        added = np.array([column.sum() for column in (w, w**2, w * u, w * u**2, w * y, w * y**2, w * u * y)])
+        shrunk = self.sums.cpu().numpy() * (before / max(after, 1)) ** _POWERS
+        self.sums.copy_(torch.from_numpy(shrunk + added))
+        self.steps.fill_(after)
+
+    def _returns_rise(self) -> bool:
+        """Whether r > 1 / sqrt(n - 1); also as long as there are too few episodes, or all ended at the same step."""
+        w, ww, u, uu, y, yy, uy = self.sums.tolist()
+        n = w * w / ww if ww > 0 else 0.0
+        if n < ENOUGH or w * uu - u * u <= 1e-12 * w * uu:
+            return True
+        covariance, variances = w * uy - u * y, (w * uu - u * u) * (w * yy - y * y)
+        return bool(covariance > 0 and covariance**2 * (n - 1) > variances)

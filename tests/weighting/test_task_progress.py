@@ -1,0 +1,173 @@
+"""Whether a dense reward still teaches, against a loop over single steps and NumPy's weighted correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from revd.weighting.task_progress import TaskProgress
+
+N_STEPS, N_ENVS = 6, 2
+
+
+class NaiveProgress:
+    """Keeps every episode, and looks at all of them again after each rollout."""
+
+    def __init__(self) -> None:
+        self.shares: list[float] = []
+        self.episodes: list[tuple[float, float]] = []
+        self.running = [0.0] * N_ENVS
+        self.steps = 0
+
+    def observe(self, rewards: np.ndarray, dones: np.ndarray, valid: np.ndarray) -> bool:
+        changes = [
+            rewards[t, env] != rewards[t - 1, env]
+            for t in range(1, len(rewards))
+            for env in range(N_ENVS)
+            if valid[t, env]
+        ]
+        self.shares += [float(np.mean(changes))] if changes else []
+        for t in range(len(rewards)):
+            self.steps += int(valid[t].sum())
+            for env in range(N_ENVS):
+                if valid[t, env]:
+                    self.running[env] += rewards[t, env]
+                    if dones[t, env]:
+                        self.episodes.append((self.steps, self.running[env]))
+                        self.running[env] = 0.0
+        return self.is_dense() and self.rises() in (True, None)
+
+    def is_dense(self) -> bool:
+        recency = 0.9 ** np.arange(len(self.shares))[::-1]
+        return len(self.shares) > 0 and float(np.average(self.shares, weights=recency)) > 0.5
+
+    def rises(self) -> bool | None:
+        """None: too few episodes to tell."""
+        if len({steps for steps, _ in self.episodes}) < 2:
+            return None
+        steps, returns = np.array(self.episodes).T
+        weights = (steps / self.steps) ** 8
+        n = weights.sum() ** 2 / (weights**2).sum()
+        if n < 20:
+            return None
+        (steps_variance, covariance), (_, variance) = np.cov(steps, returns, aweights=weights)
+        if variance <= 1e-12 * np.abs(returns).max() ** 2:
+            return False
+        return bool(covariance / np.sqrt(steps_variance * variance) > 1 / np.sqrt(n - 1))
+
+
+def rollouts(
+    seed: int, trend: float, *, ragged: bool = False, number: int = 50
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Random rewards whose mean grows by `trend` with each rollout, with episodes that end at random."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for index in range(number):
+        lengths = rng.integers(0, N_STEPS + 1, size=N_ENVS) if ragged else np.full(N_ENVS, N_STEPS)
+        valid = np.arange(N_STEPS)[:, None] < lengths
+        rewards = (trend * index + rng.normal(size=valid.shape)).astype(np.float32)
+        found.append((rewards, rng.random(valid.shape) < 0.3, valid))
+    return found
+
+
+@given(seed=st.integers(0, 10_000), trend=st.sampled_from([-0.5, 0.0, 0.1, 0.5]), ragged=st.booleans())
+def test_against_a_loop_that_keeps_every_episode(seed: int, trend: float, ragged: bool) -> None:
+    progress, naive = TaskProgress(N_ENVS), NaiveProgress()
+    for rollout in rollouts(seed, trend, ragged=ragged):
+        assert progress.observe(*rollout) == naive.observe(*rollout)
+
+
+def test_it_teaches_until_there_are_enough_episodes_to_tell() -> None:
+    progress = TaskProgress(N_ENVS)
+    rewards = np.arange(N_STEPS * N_ENVS, dtype=np.float32).reshape(N_STEPS, N_ENVS)
+    no_end, valid = np.zeros((N_STEPS, N_ENVS), bool), np.ones((N_STEPS, N_ENVS), bool)
+    assert not progress.teaches, "nothing is known of the reward"
+    assert progress.observe(rewards, no_end, valid)
+    ends = no_end.copy()
+    ends[-1] = True
+    assert progress.observe(rewards, ends, valid), "both episodes ended at the same step"
+
+
+def test_it_notices_that_returns_have_stopped_rising_and_that_they_rise_again() -> None:
+    progress, rng = TaskProgress(N_ENVS), np.random.default_rng(0)
+    ends = np.zeros((N_STEPS, N_ENVS), bool)
+    ends[[2, 5]] = True  # Episodes of three steps.
+    levels = {
+        "rise": np.linspace(0, 10, 40),
+        "stop": np.full(100, 10.0),
+        "rise again": np.linspace(10, 40, 80),
+        "fall": np.linspace(40, 0, 80),
+    }
+    found = {}
+    for name, each in levels.items():
+        rewards = [level + rng.normal(size=ends.shape) for level in each]
+        found[name] = np.mean(
+            [progress.observe(reward, ends, np.ones_like(ends)) for reward in rewards][len(each) // 2 :]
+        )
+    assert found["rise"] == found["rise again"] == 1
+    assert found["stop"] < 0.5
+    assert found["fall"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rewards_of", "dense"),
+    [
+        (lambda rng, shape: np.full(shape, -1.0), False),
+        (lambda rng, shape: np.zeros(shape), False),
+        (lambda rng, shape: (rng.random(shape) < 0.1).astype(float), False),
+        (lambda rng, shape: rng.normal(size=shape) * (rng.random(shape) < 0.1), False),
+        (lambda rng, shape: -0.1 * rng.normal(size=shape) ** 2, True),
+    ],
+    ids=["every step costs 1", "silent", "one step in ten pays 1", "nine rewards of ten are hidden", "actions cost"],
+)
+def test_only_a_reward_that_differs_on_most_steps_is_dense(rewards_of: Callable[..., np.ndarray], dense: bool) -> None:
+    rng, progress = np.random.default_rng(0), TaskProgress(4)
+    none, valid = np.zeros((50, 4), bool), np.ones((50, 4), bool)
+    for _ in range(3):
+        taught = progress.observe(rewards_of(rng, none.shape), none, valid)
+    assert taught == dense
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1000.0, 0.0), (1e-3, 0.0), (1.0, 1e6)])
+def test_neither_the_scale_nor_the_offset_of_returns_matters(scale: float, offset: float) -> None:
+    ends = np.zeros((N_STEPS, N_ENVS), bool)
+    ends[[2, 5]] = True
+    answers = []
+    for factor, shift in ((1.0, 0.0), (scale, offset)):
+        progress = TaskProgress(N_ENVS)
+        answers.append(
+            [
+                progress.observe(factor * rewards.astype(np.float64) + shift, ends, valid)
+                for rewards, _, valid in rollouts(11, 0.02)
+            ]
+        )
+    assert answers[0] == answers[1]
+    assert len(set(answers[0])) == 2, "both answers occur"
+
+
+def test_a_reset_from_outside_forgets_running_episodes_only() -> None:
+    first, *others = rollouts(4, 1.0, number=12)
+    reset, fresh = TaskProgress(N_ENVS), TaskProgress(N_ENVS)
+    no_end = (first[0], np.zeros_like(first[1]), first[2])
+    for progress in (reset, fresh):
+        progress.observe(*no_end)
+    reset.end_episodes()
+    fresh.running_returns.fill_(0.0)
+    assert [reset.observe(*rollout) for rollout in others] == [fresh.observe(*rollout) for rollout in others]
+    assert np.allclose(reset.sums, fresh.sums)
+    assert float(reset.steps) == 12 * N_STEPS * N_ENVS
+
+
+def test_the_state_is_in_buffers() -> None:
+    whole, later = TaskProgress(N_ENVS), TaskProgress(N_ENVS)
+    before, after = rollouts(5, 0.02)[:30], rollouts(5, 0.02)[30:]
+    for rollout in before:
+        whole.observe(*rollout)
+    later.load_state_dict(whole.state_dict())
+    assert [whole.observe(*rollout) for rollout in after] == [later.observe(*rollout) for rollout in after]
+    for name, value in whole.state_dict().items():
+        assert (value == later.state_dict()[name]).all(), name
