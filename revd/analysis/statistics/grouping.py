@@ -21,7 +21,10 @@ FAMILY_TITLES: Mapping[str, str] = {
 #: Tables and legends list these methods first, in this order, then all others by name.
 METHOD_ORDER = ("PPO", "PPO+REVD", "PPO+RE3", "PPO+RIDE", "A2C", "A2C+REVD")
 
-_WEIGHT = "weight"
+#: Settings that name variants if they tell them apart; else all that differ do.
+_TELLING = ({"weight"}, {"weight", "yield_to_task"})
+#: What goes without saying.
+_UNSAID = {"yield_to_task": "true"}
 # These settings may differ between runs of one method: they do not change what the agent learns from.
 _IGNORED_SETTINGS = frozenset(
     {
@@ -59,7 +62,7 @@ def name_variants(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     """Set `variant` of runs whose method was run with several settings, so that they are never pooled.
 
     A variant is described by the settings that differ between runs of the same method on the same task, or by its
-    weight alone if no two variants have the same one.
+    weight alone if no two variants have the same one, or by its weight and whether the bonus waits.
     """
     flat = {run.directory: _flatten(run.settings) for run in runs}
     varying: dict[tuple[str, float | None, str], set[str]] = {}
@@ -133,11 +136,15 @@ def _varying_names(settings: Sequence[Mapping[str, str]]) -> set[str]:
 
 
 def _telling_names(settings: Sequence[Mapping[str, str]]) -> set[str]:
-    """Names of settings that tell all variants apart: the weight, if it does, else all that differ."""
+    """Names of settings that tell all variants apart: a few, if they do, else all that differ."""
     names = _varying_names(settings)
-    variants = {tuple(values.get(name, _default_value(name)) for name in sorted(names)) for values in settings}
-    weights = {values.get(_WEIGHT) for values in settings}
-    return {_WEIGHT} if _WEIGHT in names and len(weights) == len(variants) else names
+
+    def number_of_variants(told_by: set[str]) -> int:
+        return len({tuple(values.get(name, _default_value(name)) for name in sorted(told_by)) for values in settings})
+
+    return next(
+        (few for few in _TELLING if few <= names and number_of_variants(few) == number_of_variants(names)), names
+    )
 
 
 def _default_value(name: str) -> str | None:
@@ -147,5 +154,5 @@ def _default_value(name: str) -> str | None:
 
 def _describe_variant(values: Mapping[str, str], names: Iterable[str]) -> str:
     found = {name.rpartition(".")[2]: values.get(name, _default_value(name)) for name in sorted(names)}
-    shown = {name: value.strip('"') for name, value in found.items() if value is not None}
+    shown = {name: value.strip('"') for name, value in found.items() if value not in (None, _UNSAID.get(name))}
     return ", ".join(f"{name}={value}" for name, value in shown.items())

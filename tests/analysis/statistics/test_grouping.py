@@ -59,6 +59,24 @@ def test_the_weight_names_variants_if_it_tells_them_apart(tmp_path):
     assert other_settings(named) == {}
 
 
+def test_whether_the_bonus_waits_is_said_only_if_it_does_not(tmp_path):
+    other = {"method": "PPO+REVD", "weight": "auto", "reward_params": {"init": "torch"}}
+    runs = make_runs(
+        tmp_path,
+        {"method": "PPO+REVD", "weight": 0.1},
+        {**other, "seed": 2, "yield_to_task": True},
+        {**other, "seed": 3, "yield_to_task": False},
+    )
+    runs += make_runs(tmp_path / "newer", {"method": "PPO+REVD", "weight": 0.1, "seed": 4, "yield_to_task": True})
+    named = {run.seed: run.variant for run in name_variants(runs)}
+    assert named == {1: "weight=0.1", 2: "weight=auto", 3: "weight=auto, yield_to_task=false", 4: "weight=0.1"}
+    for seed, strength in ((5, 0.3), (6, 0.5)):
+        settings = {**other, "seed": seed, "yield_to_task": False, "strength": strength}
+        runs += make_runs(tmp_path / str(seed), settings)
+    of_seed = {run.seed: run.variant for run in name_variants(runs)}
+    assert of_seed[5] != of_seed[6], "one weight with two strengths is not pooled"
+
+
 def test_pretraining_makes_a_variant_but_not_from_which_run(tmp_path):
     runs = make_runs(
         tmp_path,
