@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from revd.arrays import Array
 from revd.moments import MEMORY
 
-#: Power of an episode's weight: six tenths of the weight are in the last tenth of the training.
-RECENCY = 8
-#: Episodes that are enough to tell whether returns rise.
+#: Power of an episode's weight: three quarters of the weight are in the last fifth of the training.
+RECENCY = 5
+#: Rollouts, and episodes, that are enough to tell whether returns rise.
 ENOUGH = 20
 #: By which powers of S the weighted sums of 1, w, u, u^2, y, y^2 and u y shrink when S grows.
 _POWERS = np.array([RECENCY, 2 * RECENCY, RECENCY + 1, RECENCY + 2, RECENCY, RECENCY, RECENCY + 1])
@@ -26,9 +26,9 @@ class TaskProgress(nn.Module):
 
     d is the share of steps whose reward differs from that of the step before, over recent rollouts. r is the
     correlation of an episode's return y with the step s at which it ended. Of S steps so far, an episode counts with
-    the weight w = (s / S)^8, and n = (sum w)^2 / sum w^2 is the number of episodes that these weights amount to.
-    1 / sqrt(n - 1) is the standard error of r where there is no trend. As long as n is below 20, a dense reward counts
-    as one that teaches.
+    the weight w = (s / S)^5, and n = (sum w)^2 / sum w^2 is the number of episodes that these weights amount to.
+    1 / sqrt(n - 1) is the standard error of r where there is no trend. In the first 20 rollouts, and as long as n is
+    below 20, a dense reward counts as one that teaches.
 
     Args:
         n_envs: Environments.
@@ -36,6 +36,7 @@ class TaskProgress(nn.Module):
 
     running_returns: Tensor
     changing: Tensor
+    total: Tensor
     rollouts: Tensor
     steps: Tensor
     first_return: Tensor
@@ -44,16 +45,17 @@ class TaskProgress(nn.Module):
     def __init__(self, n_envs: int) -> None:
         super().__init__()
         self.register_buffer("running_returns", torch.zeros(n_envs, dtype=torch.float64))
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("sums", torch.zeros(len(_POWERS), dtype=torch.float64))
         self.register_buffer("first_return", torch.full((), torch.nan, dtype=torch.float64))
-        for name in ("changing", "rollouts"):
+        for name in ("changing", "total"):
             self.register_buffer(name, torch.zeros((), dtype=torch.float64))
+        for name in ("rollouts", "steps"):
+            self.register_buffer(name, torch.zeros((), dtype=torch.int64))
 
     @property
     def teaches(self) -> bool:
         """Whether the reward is dense, and returns rise or are too few to tell. False before the first rollout."""
-        return bool(2 * self.changing > self.rollouts) and self._returns_rise()
+        return bool(2 * self.changing > self.total) and self._returns_rise()
 
     def observe(self, rewards: Array, dones: Array, valid: Array) -> bool:
         """Add a rollout and return `teaches`.
@@ -63,11 +65,12 @@ class TaskProgress(nn.Module):
             dones: Ends of episodes, (n_steps, n_envs).
             valid: Steps that count, (n_steps, n_envs); the first ones of each column.
         """
+        self.rollouts += 1
         valid, rewards = valid.astype(bool), rewards.astype(np.float64)
         pairs = valid[1:] & valid[:-1]
         if pairs.any():
             share = (rewards[1:] != rewards[:-1])[pairs].mean()
-            for buffer, value in ((self.changing, share), (self.rollouts, 1.0)):
+            for buffer, value in ((self.changing, share), (self.total, 1.0)):
                 buffer.mul_(MEMORY).add_(value)
         self._add_episodes(
             *self._ended_episodes(rewards, dones.astype(bool) & valid, valid), new_steps=int(valid.sum())
@@ -104,10 +107,10 @@ class TaskProgress(nn.Module):
         self.steps.fill_(after)
 
     def _returns_rise(self) -> bool:
-        """Whether r > 1 / sqrt(n - 1); also as long as there are too few episodes, or all ended at the same step."""
+        """Whether r > 1 / sqrt(n - 1); also as long as it is too early to tell, or all episodes ended at one step."""
         w, ww, u, uu, y, yy, uy = self.sums.tolist()
         n = w * w / ww if ww > 0 else 0.0
-        if n < ENOUGH or w * uu - u * u <= 1e-12 * w * uu:
+        if int(self.rollouts) < ENOUGH or n < ENOUGH or w * uu - u * u <= 1e-12 * w * uu:
             return True
         covariance, variances = w * uy - u * y, (w * uu - u * u) * (w * yy - y * y)
         return bool(covariance > 0 and covariance**2 * (n - 1) > variances)

@@ -21,9 +21,10 @@ class NaiveProgress:
         self.shares: list[float] = []
         self.episodes: list[tuple[float, float]] = []
         self.running = [0.0] * N_ENVS
-        self.steps = 0
+        self.steps = self.rollouts = 0
 
     def observe(self, rewards: np.ndarray, dones: np.ndarray, valid: np.ndarray) -> bool:
+        self.rollouts += 1
         changes = [
             rewards[t, env] != rewards[t - 1, env]
             for t in range(1, len(rewards))
@@ -47,10 +48,10 @@ class NaiveProgress:
 
     def rises(self) -> bool | None:
         """None: too few episodes to tell."""
-        if len({steps for steps, _ in self.episodes}) < 2:
+        if self.rollouts < 20 or len({steps for steps, _ in self.episodes}) < 2:
             return None
         steps, returns = np.array(self.episodes).T
-        weights = (steps / self.steps) ** 8
+        weights = (steps / self.steps) ** 5
         n = weights.sum() ** 2 / (weights**2).sum()
         if n < 20:
             return None
@@ -97,14 +98,14 @@ def test_it_notices_that_returns_have_stopped_rising_and_that_they_rise_again() 
     ends = np.zeros((N_STEPS, N_ENVS), bool)
     ends[[2, 5]] = True  # Episodes of three steps.
     levels = {
-        "rise": np.linspace(0, 10, 40),
-        "stop": np.full(100, 10.0),
-        "rise again": np.linspace(10, 40, 80),
-        "fall": np.linspace(40, 0, 80),
+        "rise": np.linspace(0, 40, 40),
+        "stop": np.full(160, 40.0),
+        "rise again": np.linspace(40, 240, 160),
+        "fall": np.linspace(240, 0, 160),
     }
     found = {}
     for name, each in levels.items():
-        rewards = [level + rng.normal(size=ends.shape) for level in each]
+        rewards = [level + 10 * rng.normal(size=ends.shape) for level in each]
         found[name] = np.mean(
             [progress.observe(reward, ends, np.ones_like(ends)) for reward in rewards][len(each) // 2 :]
         )
