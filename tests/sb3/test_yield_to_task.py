@@ -70,6 +70,13 @@ def test_it_waits_for_a_dense_reward_with_rising_returns_only(
     assert (callback.latest["bonus_share"] > 0) == (not teaches)
 
 
+def test_its_own_rewards_tell_not_those_that_vecnormalize_scales() -> None:
+    """Divided by a growing deviation, -1 on every step differs from step to step and seems to rise."""
+    callback = IntrinsicRewardCallback("re3", k=2)
+    learnt(callback, lambda number: -1.0, rollouts=3, wrap=lambda env: VecNormalize(env, clip_reward=1e9))
+    assert callback.latest["task_teaches"] == 0
+
+
 def test_a_task_that_pays_rarely_gets_the_bonus_from_the_first_rollout() -> None:
     callback = IntrinsicRewardCallback("re3", k=2)
     learnt(callback, at_times, rollouts=1)

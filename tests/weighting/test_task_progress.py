@@ -133,6 +133,12 @@ def test_only_a_reward_that_differs_on_most_steps_is_dense(rewards_of: Callable[
     assert taught == dense
 
 
+def test_padded_steps_do_not_make_a_reward_rare() -> None:
+    rng, progress = np.random.default_rng(0), TaskProgress(N_ENVS)
+    valid = np.arange(N_STEPS)[:, None] < [2, 2]
+    assert progress.observe(np.where(valid, rng.normal(size=valid.shape), 0), np.zeros_like(valid), valid)
+
+
 @pytest.mark.parametrize(("scale", "offset"), [(1000.0, 0.0), (1e-3, 0.0), (1.0, 1e6)])
 def test_neither_the_scale_nor_the_offset_of_returns_matters(scale: float, offset: float) -> None:
     ends = np.zeros((N_STEPS, N_ENVS), bool)

@@ -73,9 +73,10 @@ def test_an_episode_that_was_cut_by_a_reset_is_not_a_short_one() -> None:
     assert weighting.automatic is not None
     ends = {"whole": np.array([0, 0, 0, 1, 0, 0], bool), "after a reset": np.array([0, 0, 0, 1, 0, 0], bool)}
     for dones in ends.values():
-        spoke = weighting.automatic.task_signal.observe(np.full((6, 1), -1.0), dones[:, None], np.ones((6, 1), bool))
+        told = weighting.automatic.observe_task(np.full((6, 1), -1.0), dones[:, None], np.ones((6, 1), bool))
         weighting.end_episodes()
-    assert spoke == 0
+    assert told["task_speaks"] == 0
+    assert weighting.automatic.task_progress.running_returns.tolist() == [0]
 
 
 def test_the_package_knows_no_framework() -> None:
