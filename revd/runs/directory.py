@@ -164,13 +164,11 @@ class RunDirectory:
         """The config with what a resumed run keeps, though its default has changed."""
         if not self.config.exists():
             return config
-        resolved = _read_json(self.config).get("resolved")
-        used = _reward_params(resolved)
+        stored = _read_json(self.config)
+        used = _reward_params(stored.get("resolved"))
         kept = {name: used.get(name, value) for name, value in former_parameters(config.reward).items()}
-        if config.reward != NO_REWARD and config.weight == AUTO:
-            # The bonus of earlier versions never waited.
-            yielded = isinstance(resolved, dict) and resolved.get("yield_to_task") is True
-            config = replace(config, yield_to_task=config.yield_to_task and yielded)
+        if config.reward != NO_REWARD and config.weight == AUTO and _never_waited(stored):
+            config = replace(config, yield_to_task=False)
         return _with_defaults(config, kept)
 
     def is_finished(self, steps: int) -> bool:
@@ -218,6 +216,13 @@ def _reward_params(resolved: object) -> dict[str, Any]:
     """The flat parameters of the reward in a config's resolved values; empty if these are damaged or have none."""
     params = resolved.get("reward_params") if isinstance(resolved, dict) else None
     return Parameters(params).flat() if isinstance(params, dict) else {}
+
+
+def _never_waited(stored: Mapping[str, Any]) -> bool:
+    """Whether a run began before its bonus could wait for the task."""
+    resolved = stored.get("resolved")
+    kept = isinstance(resolved, dict) and resolved.get("yield_to_task") is False
+    return "yield_to_task" not in stored or (stored["yield_to_task"] is True and kept)
 
 
 def _with_defaults(config: TrainConfig, defaults: Mapping[str, Any]) -> TrainConfig:

@@ -13,6 +13,10 @@ from revd.moments import MEMORY
 RECENCY = 5
 #: Rollouts, and episodes, that are enough to tell whether returns rise.
 ENOUGH = 20
+#: Rollouts after which episodes are not expected to end.
+ENDLESS = 200
+#: Variances that are smaller parts of the square are rounding.
+_ROUNDING = 1e-12
 #: By which powers of S the weighted sums of 1, w, u, u^2, y, y^2 and u y shrink when S grows.
 _POWERS = np.array([RECENCY, 2 * RECENCY, RECENCY + 1, RECENCY + 2, RECENCY, RECENCY, RECENCY + 1])
 
@@ -27,8 +31,11 @@ class TaskProgress(nn.Module):
     d is the share of steps whose reward differs from that of the step before, over recent rollouts. r is the
     correlation of an episode's return y with the step s at which it ended. Of S steps so far, an episode counts with
     the weight w = (s / S)^5, and n = (sum w)^2 / sum w^2 is the number of episodes that these weights amount to.
-    1 / sqrt(n - 1) is the standard error of r where there is no trend. In the first 20 rollouts, and as long as n is
-    below 20, a dense reward counts as one that teaches.
+    r of independent returns without a trend is above the limit once in ten times.
+
+    In the first 20 rollouts, and as long as n is below 20, a dense reward counts as one that teaches; but not where
+    200 rollouts have ended no episode. An episode with a reward that is not finite, or one of which a part is missing,
+    is left out.
 
     Args:
         n_envs: Environments.
@@ -78,20 +85,23 @@ class TaskProgress(nn.Module):
         return self.teaches
 
     def end_episodes(self) -> None:
-        """Forget the running episodes, because all environments were reset from outside."""
-        self.running_returns.zero_()
+        """Leave the running episodes out, because all environments were reset from outside, or steps are missing."""
+        self.running_returns[self.running_returns != 0] = torch.nan
 
     def _ended_episodes(self, rewards: Array, ended: Array, valid: Array) -> tuple[Array, Array]:
         """Returns of the episodes that ended, and at which step of this rollout; the running ones are summed on."""
-        totals = self.running_returns.cpu().numpy() + np.where(valid, rewards, 0).cumsum(axis=0)
+        running = self.running_returns.cpu().numpy()
+        is_whole = np.isfinite(running)
+        totals = np.where(is_whole, running, 0) + np.where(valid, rewards, 0).cumsum(axis=0)
         envs, rows = np.nonzero(ended.T)
-        reached = totals[rows, envs]
         is_first = np.diff(envs, prepend=-1) != 0
-        returns = reached - np.where(is_first, 0.0, np.roll(reached, 1))
-        paid = np.zeros(totals.shape[1])
+        reached, paid = totals[rows, envs], np.zeros(len(running))
         paid[envs] = reached  # The last of each environment's ends is written last.
-        self.running_returns.copy_(torch.from_numpy(totals[-1] - paid))
-        return returns, valid.sum(axis=1).cumsum()[rows]
+        with np.errstate(invalid="ignore"):
+            returns, left = reached - np.where(is_first, 0.0, np.roll(reached, 1)), totals[-1] - paid
+        self.running_returns.copy_(torch.from_numpy(np.where(is_whole | ended.any(axis=0), left, np.nan)))
+        counted = np.isfinite(returns) & (is_whole[envs] | ~is_first)
+        return returns[counted], valid.sum(axis=1).cumsum()[rows[counted]]
 
     def _add_episodes(self, returns: Array, ends: Array, *, new_steps: int) -> None:
         before = int(self.steps)
@@ -110,7 +120,10 @@ class TaskProgress(nn.Module):
         """Whether r > 1 / sqrt(n - 1); also as long as it is too early to tell, or all episodes ended at one step."""
         w, ww, u, uu, y, yy, uy = self.sums.tolist()
         n = w * w / ww if ww > 0 else 0.0
-        if int(self.rollouts) < ENOUGH or n < ENOUGH or w * uu - u * u <= 1e-12 * w * uu:
+        of_steps, of_returns, of_both = w * uu - u * u, w * yy - y * y, w * uy - u * y
+        if w == 0 and int(self.rollouts) >= ENDLESS:
+            return False
+        if int(self.rollouts) < ENOUGH or n < ENOUGH or of_steps <= _ROUNDING * w * uu:
             return True
-        covariance, variances = w * uy - u * y, (w * uu - u * u) * (w * yy - y * y)
-        return bool(covariance > 0 and covariance**2 * (n - 1) > variances)
+        limit = of_steps * of_returns / (n - 1)
+        return bool(of_returns > _ROUNDING * w * yy and of_both > 0 and of_both**2 > limit)

@@ -14,6 +14,7 @@ from revd.weighting.automatic import AutomaticWeight
 from revd.weighting.balance import Balance
 from revd.weighting.balance_warnings import IN_PYTHON, BalanceWarnings, Remedies, RolloutSize
 from revd.weighting.schedule import DecayPer, WeightSchedule
+from revd.weighting.task_progress import TaskProgress
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,13 +95,8 @@ class Weighting:
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state of `state`, after `attach`. That of a fixed weight has no tensors."""
         if self.automatic is not None and tensors:
-            # States from before the task's progress was watched have nothing of it.
-            progress = {
-                f"task_progress.{name}": value for name, value in self.automatic.task_progress.state_dict().items()
-            }
-            load_whole_state(
-                self.automatic, {**progress, **tensors}, "the saved automatic weight does not fit this reward"
-            )
+            tensors = _with_progress(tensors, self.automatic)
+            load_whole_state(self.automatic, tensors, "the saved automatic weight does not fit this reward")
         self.schedule.rollouts, self.schedule.steps = int(values["rollouts"]), int(values["steps"])
         self.warnings.restore(values.get("warnings") or {})
 
@@ -141,3 +137,11 @@ class Weighting:
             undecayed = Balance.compare(np.float64(weight) * bonus, weighted_extrinsic, task=task)
             self.warnings.observe(balance, undecayed=undecayed, size=size)
         return balance
+
+
+def _with_progress(tensors: Mapping[str, Tensor], automatic: AutomaticWeight) -> Mapping[str, Tensor]:
+    """The tensors of an automatic weight, also if they are from before it watched the task's progress."""
+    if any(name.startswith("task_progress.") for name in tensors):
+        return tensors
+    unseen = TaskProgress(len(automatic.task_progress.running_returns)).state_dict(prefix="task_progress.")
+    return {**tensors, **unseen}

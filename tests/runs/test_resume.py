@@ -259,6 +259,13 @@ def test_a_new_run_waits_in_every_session(config):
         train(replace(config, weight="auto", steps=4 * ROLLOUT, yield_to_task=False))
 
 
+def test_a_run_that_was_told_not_to_wait_is_told_so_again(config):
+    config = replace(config, weight="auto", steps=2 * ROLLOUT, eval_every=0)
+    train(replace(config, yield_to_task=False))
+    with pytest.raises(FileExistsError, match="yield_to_task is False there and True here"):
+        train(replace(config, steps=3 * ROLLOUT))
+
+
 def test_interrupted_many_times(config):
     for rollouts in (2, 4, 4, 9, 13):
         interrupted(config, rollouts * ROLLOUT)

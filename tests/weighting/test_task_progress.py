@@ -156,17 +156,76 @@ def test_neither_the_scale_nor_the_offset_of_returns_matters(scale: float, offse
     assert len(set(answers[0])) == 2, "both answers occur"
 
 
-def test_a_reset_from_outside_forgets_running_episodes_only() -> None:
-    first, *others = rollouts(4, 1.0, number=12)
-    reset, fresh = TaskProgress(N_ENVS), TaskProgress(N_ENVS)
-    no_end = (first[0], np.zeros_like(first[1]), first[2])
-    for progress in (reset, fresh):
-        progress.observe(*no_end)
-    reset.end_episodes()
-    fresh.running_returns.fill_(0.0)
-    assert [reset.observe(*rollout) for rollout in others] == [fresh.observe(*rollout) for rollout in others]
-    assert np.allclose(reset.sums, fresh.sums)
-    assert float(reset.steps) == 12 * N_STEPS * N_ENVS
+ENDS = np.array([[0, 0], [0, 0], [1, 0], [0, 0], [0, 0], [1, 1]], bool)
+WHOLE = np.ones_like(ENDS)
+
+
+def summed(progress: TaskProgress) -> tuple[float, float]:
+    """The last returns, by how the sums change if everything before is forgotten: their number and their sum."""
+    weights = progress.sums
+    return round(float(weights[0]), 6), round(float(weights[4] + weights[0] * progress.first_return.nan_to_num()), 6)
+
+
+def test_an_episode_of_which_a_part_is_missing_is_left_out() -> None:
+    rewards = np.arange(12.0).reshape(6, 2)
+    cut, whole = TaskProgress(N_ENVS), TaskProgress(N_ENVS)
+    for progress in (cut, whole):
+        progress.observe(rewards, np.zeros_like(ENDS), WHOLE)
+    cut.end_episodes()
+    cut.observe(rewards, ENDS, WHOLE)
+    whole.observe(rewards, ENDS, WHOLE)
+    # Environment 0 ends at steps 18 and 24 of 24, with 0 + 2 + 4 and 6 + 8 + 10; environment 1 at 24.
+    assert summed(cut) == (1.0, 24.0)
+    assert summed(whole) == (round((18 / 24) ** 5 + 2, 6), round((18 / 24) ** 5 * 36 + 24 + 72, 6))
+    for progress in (cut, whole):
+        assert progress.running_returns.tolist() == [0, 0]
+
+
+def test_a_reset_between_two_episodes_leaves_nothing_out() -> None:
+    progress, other = TaskProgress(N_ENVS), TaskProgress(N_ENVS)
+    rewards = np.arange(12.0).reshape(6, 2)
+    for _ in range(2):
+        progress.observe(rewards, ENDS, WHOLE)
+        progress.end_episodes()
+        other.observe(rewards, ENDS, WHOLE)
+    assert summed(progress) == summed(other)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_reward_that_is_not_finite_spoils_nothing_later(bad: float) -> None:
+    rewards = np.arange(12.0).reshape(6, 2)
+    progress = TaskProgress(N_ENVS)
+    spoilt = rewards.copy()
+    spoilt[0, 0] = bad
+    progress.observe(spoilt, ENDS, WHOLE)
+    progress.observe(rewards, ENDS, WHOLE)
+    # Of environment 1 both episodes count, the first at step 12 of 24; of environment 0 the last one.
+    assert summed(progress) == (0.5**5 + 2, 0.5**5 * 36 + 36 + 24)
+
+
+def test_without_ends_of_episodes_it_does_not_wait_for_ever() -> None:
+    rng, progress = np.random.default_rng(0), TaskProgress(N_ENVS)
+    taught = [progress.observe(rng.normal(size=ENDS.shape), np.zeros_like(ENDS), WHOLE) for _ in range(210)]
+    assert taught == [True] * 199 + [False] * 11
+
+
+def test_returns_that_became_constant_do_not_rise() -> None:
+    """Rewards differ from step to step, and every episode pays the same; the first one paid less."""
+    progress = TaskProgress(N_ENVS)
+    same = np.tile([[0.1], [0.2], [0.3]], (2, N_ENVS))
+    progress.observe(same - 0.1, ENDS, WHOLE)
+    taught = [progress.observe(same, ENDS, WHOLE) for _ in range(3_000)]
+    assert not any(taught[1_000:])
+
+
+def test_independent_returns_seem_to_rise_once_in_ten_times() -> None:
+    rng, found = np.random.default_rng(0), []
+    for _ in range(300):
+        progress = TaskProgress(N_ENVS)
+        for _ in range(30):
+            taught = progress.observe(rng.normal(size=ENDS.shape), ENDS, WHOLE)
+        found.append(taught)
+    assert 0.05 < np.mean(found) < 0.15
 
 
 def test_the_state_is_in_buffers() -> None:
