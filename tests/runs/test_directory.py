@@ -73,7 +73,11 @@ OTHER = {"task": "CartPole-v1", "init_from": Path("a third/run")}
 
 def full(name):
     """`FULL`, where no field has its default, with the field `name` set to its default."""
-    others = {"network": {"batch_norm": "off"}, "strength": {"weight": "auto", "strength": 0.5}}
+    others = {
+        "network": {"batch_norm": "off"},
+        "strength": {"weight": "auto", "strength": 0.5},
+        "yield_to_task": {"weight": "auto", "yield_to_task": False},
+    }
     return replace(FULL, **others.get(name, {}))
 
 

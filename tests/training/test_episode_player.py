@@ -34,7 +34,7 @@ def model():
 
 
 def test_every_step_with_its_picture_reward_and_true_successor(model):
-    played = play_episode(model, drawn(lengths=(4, 9)))
+    played = play_episode(model, drawn(lengths=(4, 9), reward=lambda number: float(number % 3)))
     assert [int(frame.max()) for frame in played.frames] == [0, 1, 2, 3], "the state before each action"
     assert {frame.shape for frame in played.frames} == {(4, 5, 3)}, "without transparency"
     assert played.rewards.tolist() == [1.0, 2.0, 0.0, 1.0]
