@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from revd.networks import two_layer_network
 from revd.rewards import RE3, Disagreement, MixedReward
 from revd.rewards.saved_state import check_saved_parameters
+from revd.rewards.trained import Minibatch, Transitions
 from revd.testing.subject import equal, outputs
 from tests.support.networks import dense
 from tests.support.rollouts import BOX, DISCRETE, Shape, changed, make_rollout, make_rollouts, shapes
@@ -129,6 +130,26 @@ def test_what_each_loss_trains(features: str, by_models: set[str], by_inverse: s
             reward.objective = lambda losses, name=name: losses[name]  # type: ignore[method-assign,misc]
             assert moved_by_an_update(reward) == expected
     assert moved_by_an_update(make(features=features)) == by_models | by_inverse
+
+
+def test_the_models_errors_train_phi_as_their_input_and_as_their_target() -> None:
+    """The gradient for the bias of phi is the slope of the loss when phi and phi' are shifted."""
+    reward = make(features="dynamics")
+    transitions = Transitions(make_rollout(0), reward.actions, reward.device)
+    bias = list(reward.encoder.parameters())[-1]
+
+    def loss() -> torch.Tensor:
+        return reward.losses(Minibatch(transitions, torch.arange(16), torch.Generator().manual_seed(0)))["model_loss"]
+
+    (gradient,) = torch.autograd.grad(loss(), bias)
+    for j in range(SIZE):
+        values = []
+        for shift in (0.01, -0.01):
+            with torch.no_grad():
+                bias[j] += shift
+                values.append(float(loss()))
+                bias[j] -= shift
+        assert float(gradient[j]) == pytest.approx((values[0] - values[1]) / 0.02, rel=0.05, abs=1e-3)
 
 
 def moved_by_an_update(reward: Disagreement) -> set[str]:
