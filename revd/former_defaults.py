@@ -17,6 +17,9 @@ FORMER_DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "ride": {"update_fraction": 1.0},
     }
 )
+#: Parameters that saved mixtures may not name because they are newer, and what their rewards did then. New rewards do
+#: the same by default.
+ADDED_PARAMETERS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"disagreement": {"features": "random"}})
 #: The weight of a bonus before it followed from the data by default.
 FORMER_WEIGHT = 0.1
 
@@ -34,5 +37,6 @@ def former_parameters(reward: str | Sequence[str]) -> dict[str, Any]:
 
 
 def former_member_defaults(name: str) -> Mapping[str, Any]:
-    """The former defaults of a mixture's member by its name, of which the second `ride` is `ride_2`."""
-    return FORMER_DEFAULTS.get(re.sub(r"_\d+$", "", name), {})
+    """What a mixture's member did where its state is older than a parameter; its name may be `ride_2`, the second."""
+    reward = re.sub(r"_\d+$", "", name)
+    return {**ADDED_PARAMETERS.get(reward, {}), **FORMER_DEFAULTS.get(reward, {})}

@@ -175,8 +175,8 @@ def logged_names(reward: str) -> frozenset[str]:
     return frozenset(names)
 
 
-#: So that a reward pays, and counts both ways, in a training of three rollouts.
-SETTINGS: dict[str, Any] = {"warmup": 32, "scope": "both"}
+#: So that a reward pays, counts both ways, and has all losses, in a training of three rollouts.
+SETTINGS: dict[str, Any] = {"warmup": 32, "scope": "both", "features": "dynamics"}
 
 
 def test_log_names_are_those_of_a_training(tmp_path: Path) -> None:

@@ -43,13 +43,21 @@ class DynamicsReward(TrainedReward):
         """The losses of the models that the method has."""
         with torch.set_grad_enabled(self.trains_encoder):
             phi, phi_next = batch.evaluate(self.encoder, "observations", "successors")
+        return self.embedded_losses(phi, phi_next, batch)
+
+    def embedded_losses(self, phi: Tensor, phi_next: Tensor, batch: Minibatch) -> dict[str, Tensor]:
+        """The losses of a minibatch embedded as phi(s_t) and phi(s_{t+1}), (n, d) each, with gradients for phi."""
         losses = {}
-        if self.forward_model is not None:
+        if self.uses_forward_model:
             losses["forward_loss"] = self.forward_loss(self.forward_errors(phi, batch.actions, phi_next))
-        if self.inverse_model is not None:
-            predicted = self.inverse_model(torch.cat([phi, phi_next], dim=-1))
-            losses["inverse_loss"] = self.actions.loss(predicted, batch.actions)
+        if self.trains_encoder:
+            losses["inverse_loss"] = self.inverse_loss(phi, batch.actions, phi_next)
         return losses
+
+    def inverse_loss(self, phi: Tensor, actions: Tensor, phi_next: Tensor) -> Tensor:
+        """The mean loss of the inverse model's guesses of the actions."""
+        assert self.inverse_model is not None
+        return self.actions.loss(self.inverse_model(torch.cat([phi, phi_next], dim=-1)), actions)
 
     def forward_errors(self, phi: Tensor, actions: Tensor, phi_next: Tensor) -> Tensor:
         """g(phi(s_t), a_t) - phi(s_{t+1}), (n, d)."""

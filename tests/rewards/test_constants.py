@@ -19,7 +19,7 @@ CONSTANTS: dict[str, dict[str, Any]] = {
     "rise": {"k": 3, "alpha": 0.5},
     "rnd": {"discount": 0.99, "learning_rate": 1e-4, "update_fraction": 0.25, "scale_by_returns": True},
     "icm": {"eta": 0.01, "forward_weight": 0.2} | DYNAMICS,
-    "disagreement": {"n_models": 5, "model_share": 0.8} | DYNAMICS,
+    "disagreement": {"n_models": 5, "model_share": 0.8, "features": "random"} | DYNAMICS,
     "ngu": KERNEL | DYNAMICS | {"largest_modulator": 5.0},
     "e3b": {"ridge": 0.1, "scale_by_deviation": True} | DYNAMICS,
     "noveld": {"alpha": 0.5, "learning_rate": 1e-4, "update_fraction": 0.25},

@@ -32,6 +32,8 @@ MODES: dict[str, dict[str, Any]] = {
     "rnd raw": {"normalize_observations": False, "scale_by_returns": False},
     "icm": {},
     "disagreement": {},
+    "disagreement inverse": {"features": "inverse"},
+    "disagreement dynamics": {"features": "dynamics"},
     "ngu": {},
     "e3b": {},
     "noveld": {"warmup": 16},
@@ -105,9 +107,11 @@ def test_the_warm_up_itself_can_be_resumed(mode: str) -> None:
     assert reward.encoder.ready
 
 
-@pytest.mark.parametrize(
-    "mode", [mode for mode in MODES if mode.split()[0] not in RUNNING | {"icm", "ngu", "e3b"} and mode != "ride"]
-)
+#: Those that train phi.
+TRAINED = {"icm", "ngu", "e3b", "ride", "disagreement inverse", "disagreement dynamics"}
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode.split()[0] not in RUNNING and mode not in TRAINED])
 def test_frozen_encoders_never_change(mode: str) -> None:
     reward = make(mode, **WARM)
     outputs(reward, make_rollouts(0, 1))

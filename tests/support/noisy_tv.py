@@ -15,9 +15,13 @@ NOISE = 2.0
 SPACE = spaces.Box(-np.inf, np.inf, (PLACES + PIXELS,), np.float32)
 #: An action names the next known place. The first one leads to the unseen place, too.
 ACTIONS = spaces.Discrete(KNOWN)
+#: With a door, the unseen place has an action of its own, which nobody has tried while it is unseen.
+ACTIONS_WITH_DOOR = spaces.Discrete(PLACES)
 
 
-def walk(seed: int, n_steps: int = 64, n_envs: int = 4, places: int = KNOWN, *, everywhere: bool = False) -> Rollout:
+def walk(
+    seed: int, n_steps: int = 64, n_envs: int = 4, places: int = KNOWN, *, everywhere: bool = False, door: bool = False
+) -> Rollout:
     """Random steps over the first `places`; the screen shows new noise at each look, at the TV alone or everywhere."""
     rng = np.random.default_rng(seed)
     visited = rng.integers(places, size=(n_steps + 1, n_envs))
@@ -27,7 +31,7 @@ def walk(seed: int, n_steps: int = 64, n_envs: int = 4, places: int = KNOWN, *, 
     states = np.concatenate([np.eye(PLACES)[visited], screen], axis=-1).astype(np.float32)
     return Rollout(
         observations=states[:-1],
-        actions=np.where(visited[1:] == UNSEEN, 0, visited[1:]),
+        actions=visited[1:] if door else np.where(visited[1:] == UNSEEN, 0, visited[1:]),
         next_observations=states[1:],
         dones=np.zeros((n_steps, n_envs), bool),
     )
