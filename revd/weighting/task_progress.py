@@ -1,4 +1,4 @@
-"""Whether the task's own reward still teaches the policy: it is dense, and returns rise."""
+"""Whether the task's own reward still teaches the policy: it is dense, and returns rise as they did."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ RECENCY = 5
 ENOUGH = 20
 #: Rollouts after which episodes are not expected to end.
 ENDLESS = 200
-#: Variances that are smaller parts of the square are rounding.
+#: Returns that rise at less than this part of their average pace have stopped rising.
+PART_OF_PACE = 0.25
+#: A variance that is a smaller part of the square is rounding.
 _ROUNDING = 1e-12
 #: By which powers of S the weighted sums of 1, w, u, u^2, y, y^2 and u y shrink when S grows.
 _POWERS = np.array([RECENCY, 2 * RECENCY, RECENCY + 1, RECENCY + 2, RECENCY, RECENCY, RECENCY + 1])
 
 
 class TaskProgress(nn.Module):
-    """Whether most rewards differ from the one before, and the returns of episodes rise.
+    """Whether most rewards differ from the one before, and the returns of episodes rise at a good pace.
 
     ::
 
-        d > 1/2   and   r > 1 / sqrt(n - 1)
+        d > 1/2   and   b > max(a, 0) / 4
 
-    d is the share of steps whose reward differs from that of the step before, over recent rollouts. r is the
-    correlation of an episode's return y with the step s at which it ended. Of S steps so far, an episode counts with
-    the weight w = (s / S)^5, and n = (sum w)^2 / sum w^2 is the number of episodes that these weights amount to.
-    r of independent returns without a trend is above the limit once in ten times.
+    d is the share of steps whose reward differs from that of the step before, over recent rollouts. b is the slope of
+    the recent returns: the return y of an episode over the step s at which it ended, with the weight w = (s / S)^5 of S
+    steps so far. a is their average pace: from the mean of the first rollout that ended episodes, to the mean of recent
+    returns.
 
-    In the first 20 rollouts, and as long as n is below 20, a dense reward counts as one that teaches; but not where
-    200 rollouts have ended no episode. An episode with a reward that is not finite, or one of which a part is missing,
-    is left out.
+    In the first 20 rollouts, and as long as the weights amount to n = (sum w)^2 / sum w^2 < 20 episodes, a dense reward
+    counts as one that teaches; but not where 200 rollouts have ended no episode. An episode with a reward that is not
+    finite, or one of which a part is missing, is left out.
 
     Args:
         n_envs: Environments.
@@ -46,6 +48,7 @@ class TaskProgress(nn.Module):
     total: Tensor
     rollouts: Tensor
     steps: Tensor
+    first_step: Tensor
     first_return: Tensor
     sums: Tensor
 
@@ -53,8 +56,7 @@ class TaskProgress(nn.Module):
         super().__init__()
         self.register_buffer("running_returns", torch.zeros(n_envs, dtype=torch.float64))
         self.register_buffer("sums", torch.zeros(len(_POWERS), dtype=torch.float64))
-        self.register_buffer("first_return", torch.full((), torch.nan, dtype=torch.float64))
-        for name in ("changing", "total"):
+        for name in ("changing", "total", "first_step", "first_return"):
             self.register_buffer(name, torch.zeros((), dtype=torch.float64))
         for name in ("rollouts", "steps"):
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
@@ -106,8 +108,9 @@ class TaskProgress(nn.Module):
     def _add_episodes(self, returns: Array, ends: Array, *, new_steps: int) -> None:
         before = int(self.steps)
         after = before + new_steps
-        if len(returns) and bool(self.first_return.isnan()):
-            self.first_return.fill_(float(returns[0]))
+        if len(returns) and not float(self.sums[0]):
+            self.first_step.fill_(before + ends.mean())
+            self.first_return.fill_(returns.mean())
         # u = s / S, and y from the first return on, so that no digits are lost.
         u, y = (before + ends) / max(after, 1), returns - float(self.first_return)
         w = u**RECENCY
@@ -117,13 +120,16 @@ class TaskProgress(nn.Module):
         self.steps.fill_(after)
 
     def _returns_rise(self) -> bool:
-        """Whether r > 1 / sqrt(n - 1); also as long as it is too early to tell, or all episodes ended at one step."""
+        """Whether b > max(a, 0) / 4; also as long as it is too early to tell, or all episodes ended at one step."""
         w, ww, u, uu, y, yy, uy = self.sums.tolist()
-        n = w * w / ww if ww > 0 else 0.0
-        of_steps, of_returns, of_both = w * uu - u * u, w * yy - y * y, w * uy - u * y
         if w == 0 and int(self.rollouts) >= ENDLESS:
             return False
-        if int(self.rollouts) < ENOUGH or n < ENOUGH or of_steps <= _ROUNDING * w * uu:
+        of_steps, of_returns = w * uu - u * u, w * yy - y * y
+        too_early = int(self.rollouts) < ENOUGH or w * w < ENOUGH * ww
+        if too_early or of_steps <= _ROUNDING * w * uu:
             return True
-        limit = of_steps * of_returns / (n - 1)
-        return bool(of_returns > _ROUNDING * w * yy and of_both > 0 and of_both**2 > limit)
+        if of_returns <= _ROUNDING * w * yy:
+            return False
+        slope = (w * uy - u * y) / of_steps
+        pace = (y / w) / (u / w - float(self.first_step) / int(self.steps))
+        return bool(slope > PART_OF_PACE * max(pace, 0))
