@@ -56,8 +56,8 @@ def with_intrinsic_reward(
         weight: "auto", or lambda_0, the bonus's initial weight.
         strength: With "auto", how strong the bonus is in the advantages, relative to the task. It decays like a
             weight.
-        yield_to_task: With "auto", whether the bonus waits while a dense reward still teaches: most rewards differ
-            from the one before, and returns rise.
+        yield_to_task: With "auto", whether the bonus leaves the policy to a task whose reward is dense: one that
+            differs at most steps from the step before.
         decay: kappa, by which weight or strength shrinks.
         decay_per: "rollout" (a batch of RLlib) or "step" (environment steps, all environments counted).
         extrinsic_weight: Factor of the task's own reward; 0 trains on the bonus alone.

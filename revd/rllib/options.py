@@ -46,7 +46,7 @@ class Options:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. One of an earlier version means what it meant then."""
-        # The bonus of earlier versions never waited.
+        # The bonus of earlier versions did not yield.
         state = {"yield_to_task": state["weight"] != "auto", **state}
         # The first versions had no strength. RIDE's default changed later.
         self.__dict__.update(_completed(state) if "strength" not in state or state["reward"] == "ride" else state)

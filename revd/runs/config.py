@@ -63,8 +63,8 @@ class TrainConfig:
     strength: float = 0.1
     """With weight auto, how strong the bonus is in the policy's advantages, relative to the task."""
     yield_to_task: bool = True
-    """With weight auto, let the bonus wait while a dense reward still teaches: most rewards differ from the one before,
-    and returns rise."""
+    """With weight auto, leave the policy to a task whose reward is dense: one that differs at most steps from the step
+    before. The bonus then has strength 0."""
     decay: float = 1e-5
     """Fraction by which weight or strength decays, each rollout or each step."""
     decay_per: DecayPer = "rollout"

@@ -167,7 +167,7 @@ class RunDirectory:
         stored = _read_json(self.config)
         used = _reward_params(stored.get("resolved"))
         kept = {name: used.get(name, value) for name, value in former_parameters(config.reward).items()}
-        if config.reward != NO_REWARD and config.weight == AUTO and _never_waited(stored):
+        if config.reward != NO_REWARD and config.weight == AUTO and _never_yielded(stored):
             config = replace(config, yield_to_task=False)
         return _with_defaults(config, kept)
 
@@ -218,8 +218,8 @@ def _reward_params(resolved: object) -> dict[str, Any]:
     return Parameters(params).flat() if isinstance(params, dict) else {}
 
 
-def _never_waited(stored: Mapping[str, Any]) -> bool:
-    """Whether a run began before its bonus could wait for the task."""
+def _never_yielded(stored: Mapping[str, Any]) -> bool:
+    """Whether a run began before a bonus could yield to the task."""
     resolved = stored.get("resolved")
     kept = isinstance(resolved, dict) and resolved.get("yield_to_task") is False
     return "yield_to_task" not in stored or (stored["yield_to_task"] is True and kept)

@@ -109,7 +109,7 @@ SUITES: Mapping[str, Suite] = {
         methods=(
             Method("ppo", NO_REWARD),
             Method("ppo", "revd", "", _OWN_DEFAULTS),
-            Method("ppo", "revd", "never-waits", {**_OWN_DEFAULTS, "yield_to_task": False}),
+            Method("ppo", "revd", "never-yields", {**_OWN_DEFAULTS, "yield_to_task": False}),
             Method("ppo", "revd", "paper-weight"),
         ),
         seeds=tuple(range(1, 11)),

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from revd.functional.advantages import sums_to_come
 from revd.moments import RecentMoments
 from revd.weighting.critic import BonusCritic
+from revd.weighting.reward_density import RewardDensity
 from revd.weighting.state_embedder import StateEmbedder
-from revd.weighting.task_progress import TaskProgress
 from revd.weighting.task_signal import TaskSignal
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class AutomaticWeight(nn.Module):
     Both sigma are deviations over recent rollouts, so that on average over them the bonus's part is the fraction
     `strength` of the task's, whatever the scale of either. With extrinsic_weight = 0, w is 1 / sigma(A(bonus)).
 
-    With `yield_to_task`, the strength is 0 while the task teaches by itself (`TaskProgress`), which `observe_task`
-    finds out. All state is in buffers and parameters.
+    With `yield_to_task`, the strength is 0 where the task's reward is dense (`RewardDensity`): `observe_task` looks at it.
+    All state is in buffers and parameters.
 
     Args:
         reward: The reward that pays the bonus.
-        yield_to_task: Whether the bonus waits while a dense reward still teaches.
+        yield_to_task: Whether the bonus leaves the policy to a task whose reward is dense.
     """
 
     def __init__(self, reward: IntrinsicReward, *, yield_to_task: bool = True) -> None:
@@ -62,7 +62,7 @@ class AutomaticWeight(nn.Module):
         self.yield_to_task = yield_to_task
         self.embedder = StateEmbedder(reward)
         self.critic = BonusCritic(self.embedder.embedding_size(reward), seed=reward.config.seed)
-        self.task_signal, self.task_progress = TaskSignal(reward.n_envs), TaskProgress(reward.n_envs)
+        self.task_signal, self.reward_density = TaskSignal(reward.n_envs), RewardDensity(reward.n_envs)
         self.bonus, self.task_advantages, self.bonus_advantages = (RecentMoments() for _ in range(3))
 
     def observe_task(self, rewards: Array, dones: Array, valid: Array) -> dict[str, float]:
@@ -74,12 +74,11 @@ class AutomaticWeight(nn.Module):
             valid: Steps that count, (n_steps, n_envs).
         """
         speaks = self.task_signal.observe(rewards, dones, valid)
-        return {"task_speaks": speaks, "task_teaches": float(self.task_progress.observe(rewards, dones, valid))}
+        return {"task_speaks": speaks, "reward_density": self.reward_density.observe(rewards, valid)}
 
     def end_episodes(self) -> None:
         """End the task's running episodes, because all environments were reset from outside."""
         self.task_signal.end_episodes()
-        self.task_progress.end_episodes()
 
     @torch.no_grad()
     def weigh(
@@ -107,7 +106,7 @@ class AutomaticWeight(nn.Module):
         """
         if valid is not None:
             paid = valid if paid is None else valid & paid
-        if self.yield_to_task and self.task_progress.teaches:
+        if self.yield_to_task and self.reward_density.is_dense:
             strength = torch.zeros_like(strength)
         self.task_advantages.update(_chosen(task_advantages, valid))
         own = torch.zeros_like(task_advantages)

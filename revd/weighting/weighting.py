@@ -13,8 +13,8 @@ from revd.rewards.saved_state import load_whole_state
 from revd.weighting.automatic import AutomaticWeight
 from revd.weighting.balance import Balance
 from revd.weighting.balance_warnings import IN_PYTHON, BalanceWarnings, Remedies, RolloutSize
+from revd.weighting.reward_density import RewardDensity
 from revd.weighting.schedule import DecayPer, WeightSchedule
-from revd.weighting.task_progress import TaskProgress
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +38,7 @@ class Weighting:
     Args:
         weight: lambda_0, or "auto".
         strength: lambda_0 with "auto": how strong the bonus is in the advantages, relative to the task.
-        yield_to_task: With "auto", whether the bonus waits while a dense reward still teaches.
+        yield_to_task: With "auto", whether the bonus leaves the policy to a task whose reward is dense.
         decay: See `WeightSchedule`.
         decay_per: See `WeightSchedule`.
         extrinsic_weight: Factor of the task's own reward.
@@ -95,7 +95,7 @@ class Weighting:
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state of `state`, after `attach`. That of a fixed weight has no tensors."""
         if self.automatic is not None and tensors:
-            tensors = _with_progress(tensors, self.automatic)
+            tensors = _with_density(tensors, self.automatic)
             load_whole_state(self.automatic, tensors, "the saved automatic weight does not fit this reward")
         self.schedule.rollouts, self.schedule.steps = int(values["rollouts"]), int(values["steps"])
         self.warnings.restore(values.get("warnings") or {})
@@ -139,9 +139,8 @@ class Weighting:
         return balance
 
 
-def _with_progress(tensors: Mapping[str, Tensor], automatic: AutomaticWeight) -> Mapping[str, Tensor]:
-    """The tensors of an automatic weight, also if they are from before it watched the task's progress."""
-    if any(name.startswith("task_progress.") for name in tensors):
+def _with_density(tensors: Mapping[str, Tensor], automatic: AutomaticWeight) -> Mapping[str, Tensor]:
+    """The tensors of an automatic weight, also if they are from before it watched how dense the reward is."""
+    if any(name.startswith("reward_density.") for name in tensors):
         return tensors
-    unseen = TaskProgress(len(automatic.task_progress.running_returns)).state_dict(prefix="task_progress.")
-    return {**tensors, **unseen}
+    return {**tensors, **RewardDensity(len(automatic.reward_density.last_rewards)).state_dict(prefix="reward_density.")}

@@ -190,13 +190,13 @@ def test_without_a_bonus_advantages_stay_to_the_last_bit() -> None:
         assert after == [np.float32(column).tolist() for column in before]
 
 
-def test_while_the_task_teaches_advantages_stay_to_the_last_bit() -> None:
+def test_with_a_dense_reward_advantages_stay_to_the_last_bit() -> None:
     envs, pipeline = environments(), Pipeline("re3", k=2, yield_to_task=True)
     for batch in range(2):
         before, after = pipeline(sampled(envs, batch))
         assert after == [np.float32(column).tolist() for column in before]
-    shown = {name: pipeline.numbers[name] for name in ("task_teaches", "strength", "bonus_share")}
-    assert shown == {"task_teaches": 1, "strength": 0, "bonus_share": 0}
+    shown = {name: pipeline.numbers[name] for name in ("reward_density", "strength", "bonus_share")}
+    assert shown == {"reward_density": 1, "strength": 0, "bonus_share": 0}
 
 
 def test_numbers_have_the_names_they_have_with_sb3() -> None:
@@ -208,7 +208,7 @@ def test_numbers_have_the_names_they_have_with_sb3() -> None:
             "weight",
             "strength",
             "task_speaks",
-            "task_teaches",
+            "reward_density",
             "task_deviation",
             "bonus_deviation",
             "critic_explained_variance",

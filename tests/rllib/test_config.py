@@ -232,7 +232,7 @@ def test_options_of_earlier_versions_with_other_rewards_load() -> None:
     assert (old.config.k, old.config.merge_duplicates) == (4, False)
 
 
-def test_the_bonus_of_earlier_pickles_never_waits() -> None:
+def test_the_bonus_of_earlier_pickles_does_not_yield() -> None:
     old, new = repickled(Options(strength=0.2), without=("yield_to_task",)), repickled(Options(strength=0.2))
     assert (old.make_weighting().yield_to_task, new.make_weighting().yield_to_task) == (False, True)
     assert repickled(Options(weight=0.1), without=("yield_to_task",)).make_weighting().schedule.weight == 0.1

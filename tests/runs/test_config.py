@@ -60,7 +60,7 @@ UNPAID = {
 def test_the_full_config_leaves_nothing_at_its_default():
     default = TrainConfig(task="CartPole-v1")
     changed = {entry.name for entry in fields(TrainConfig) if getattr(FULL, entry.name) != getattr(default, entry.name)}
-    # A fixed weight has no strength, and does not wait.
+    # A fixed weight has no strength, and does not yield.
     assert changed == {entry.name for entry in fields(TrainConfig)} - {"strength", "yield_to_task"}
 
 

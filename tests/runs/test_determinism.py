@@ -55,7 +55,7 @@ def test_two_runs_of_one_command_give_equal_logs(config, tmp_path, algo, reward)
 
 
 def test_a_resumed_run_is_the_same_up_to_its_checkpoint_and_sees_new_episodes_after_it(config, tmp_path):
-    config = replace(config, yield_to_task=False)  # whether the bonus waits depends on the episodes
+    config = replace(config, yield_to_task=False)  # with half of its rewards hidden the task may seem dense
     train(config)
     stopped = replace(config, output=tmp_path / "stopped")
     train(replace(stopped, steps=2 * ROLLOUT))

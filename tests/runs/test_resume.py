@@ -237,7 +237,7 @@ def test_a_new_run_merges_duplicates_in_every_session(config):
     assert "merge_duplicates" not in json.loads((config.directory / "run.json").read_text())["repeat"]
 
 
-def test_a_run_from_before_the_bonus_could_wait_never_waits(config):
+def test_a_run_from_before_a_bonus_could_yield_does_not(config):
     path = config.directory / "config.json"
     config = replace(config, weight="auto", steps=2 * ROLLOUT, eval_every=0)
     train(replace(config, yield_to_task=False))
@@ -250,7 +250,7 @@ def test_a_run_from_before_the_bonus_could_wait_never_waits(config):
     assert "--no-yield-to-task" in json.loads((config.directory / "run.json").read_text())["repeat"]
 
 
-def test_a_new_run_waits_in_every_session(config):
+def test_a_new_run_yields_in_every_session(config):
     for steps in (2 * ROLLOUT, 3 * ROLLOUT):
         train(replace(config, weight="auto", steps=steps, eval_every=0))
         assert json.loads((config.directory / "config.json").read_text())["resolved"]["yield_to_task"] is True
@@ -259,7 +259,7 @@ def test_a_new_run_waits_in_every_session(config):
         train(replace(config, weight="auto", steps=4 * ROLLOUT, yield_to_task=False))
 
 
-def test_a_run_that_was_told_not_to_wait_is_told_so_again(config):
+def test_a_run_that_was_told_not_to_yield_is_told_so_again(config):
     config = replace(config, weight="auto", steps=2 * ROLLOUT, eval_every=0)
     train(replace(config, yield_to_task=False))
     with pytest.raises(FileExistsError, match="yield_to_task is False there and True here"):

@@ -60,7 +60,7 @@ class WanderingEnv(gym.Env[Any, Any]):
         self.log.append((before, action, self._observation, ended))
         time_out = ended and self._length == 5
         drawn = float(self.rng.normal())
-        # Most steps pay nothing, so that no bonus waits.
+        # Most steps pay nothing, so that the bonus acts.
         return self._observation, drawn if drawn > 0.8 else 0.0, ended and not time_out, time_out, {}
 
     def _next(self, before: Any) -> Any:

@@ -62,7 +62,7 @@ def name_variants(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     """Set `variant` of runs whose method was run with several settings, so that they are never pooled.
 
     A variant is described by the settings that differ between runs of the same method on the same task, or by its
-    weight alone if no two variants have the same one, or by its weight and whether the bonus waits.
+    weight alone if no two variants have the same one, or by its weight and whether the bonus yields.
     """
     flat = {run.directory: _flatten(run.settings) for run in runs}
     varying: dict[tuple[str, float | None, str], set[str]] = {}

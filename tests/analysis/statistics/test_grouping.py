@@ -59,7 +59,7 @@ def test_the_weight_names_variants_if_it_tells_them_apart(tmp_path):
     assert other_settings(named) == {}
 
 
-def test_whether_the_bonus_waits_is_said_only_if_it_does_not(tmp_path):
+def test_whether_the_bonus_yields_is_said_only_if_it_does_not(tmp_path):
     other = {"method": "PPO+REVD", "weight": "auto", "reward_params": {"init": "torch"}}
     runs = make_runs(
         tmp_path,

@@ -1,0 +1,54 @@
+"""How often the task's reward changes from step to step."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from revd.arrays import Array
+from revd.moments import MEMORY
+
+
+class RewardDensity(nn.Module):
+    """The share of steps whose reward differs from that of the step before, over recent rollouts.
+
+    Running speed is rewarded densely: near 1. A goal is not, nor is a constant reward or cost of every step.
+
+    Args:
+        n_envs: Environments.
+    """
+
+    last_rewards: Tensor
+    changing: Tensor
+    total: Tensor
+
+    def __init__(self, n_envs: int) -> None:
+        super().__init__()
+        self.register_buffer("last_rewards", torch.full((n_envs,), torch.nan, dtype=torch.float64))
+        for name in ("changing", "total"):
+            self.register_buffer(name, torch.zeros((), dtype=torch.float64))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether most steps have another reward than the one before. False until two steps were seen."""
+        return bool(2 * self.changing > self.total)
+
+    def observe(self, rewards: Array, valid: Array) -> float:
+        """Add a rollout and return the share, which counts recent rollouts more; 0 until two steps were seen.
+
+        Args:
+            rewards: The task's own, before any normalisation, (n_steps, n_envs).
+            valid: Steps that count, (n_steps, n_envs); the first ones of each column.
+        """
+        valid, rewards = valid.astype(bool), rewards.astype(np.float64)
+        last = self.last_rewards.cpu().numpy()
+        before = np.concatenate([last[None], rewards[:-1]])
+        pairs = valid & ~np.isnan(before)
+        if pairs.any():
+            for buffer, value in ((self.changing, (rewards != before)[pairs].mean()), (self.total, 1.0)):
+                buffer.mul_(MEMORY).add_(value)
+        lengths = valid.sum(axis=0)
+        newest = np.take_along_axis(rewards, np.maximum(lengths - 1, 0)[None], axis=0)[0]
+        self.last_rewards.copy_(torch.from_numpy(np.where(lengths > 0, newest, last)))
+        return float(self.changing / self.total.clamp(min=1))
