@@ -94,7 +94,7 @@ def main(steps: int = 80_000) -> None:
             next_value = critic(observation).flatten()
         task_advantages = advantages_of(rewards, values, next_value, dones)
         returns = task_advantages + values
-        automatic.observe_task(rewards.numpy(), dones.numpy(), np.ones(shape, bool))  # the bonus may wait
+        automatic.observe_task(rewards.numpy(), dones.numpy(), np.ones(shape, bool))  # a bonus yields to dense rewards
         weighed = automatic.weigh(
             bonuses,
             automatic.embedder.embed(reward, rollout, observation),

@@ -24,7 +24,7 @@ MEANINGS = {
     "exploration/weight": "the factor of the bonus; with weight='auto' it follows from the data",
     "exploration/strength": "with 'auto': the part of the bonus that was asked for, less its decay",
     "exploration/task_speaks": "part of recent rollouts whose returns differed; 0 while the task says nothing",
-    "exploration/task_teaches": "1 while a dense reward still teaches, and the bonus waits",
+    "exploration/reward_density": "part of steps whose reward differs from the one before; above 0.5 the bonus yields",
     "exploration/critic_explained_variance": "how much of the bonus still to come its critic predicts; often small",
     "exploration/bonus_mean": "the mean bonus, before its weight",
     "exploration/coverage": "how much of the task was visited so far",

@@ -49,8 +49,9 @@ class AutomaticWeight(nn.Module):
     Both sigma are deviations over recent rollouts, so that on average over them the bonus's part is the fraction
     `strength` of the task's, whatever the scale of either. With extrinsic_weight = 0, w is 1 / sigma(A(bonus)).
 
-    With `yield_to_task`, the strength is 0 where the task's reward is dense (`RewardDensity`); `observe_task` tells. All
-    state is in buffers and parameters.
+    With `yield_to_task`, the strength is 0 where the task's reward is dense (`RewardDensity`); `observe_task` tells.
+
+    All state is in buffers and parameters.
 
     Args:
         reward: The reward that pays the bonus.
