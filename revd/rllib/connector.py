@@ -106,7 +106,7 @@ class IntrinsicRewardConnector(ConnectorV2):
         else:
             self._unweighed = UnweighedBonus.of(paid, columns, reward, self.weighting.automatic)
         losses = reward.update(rollout)
-        self.weighting.check_duplicates(reward, paid.size)
+        self.weighting.check_rollout(reward, paid.size)
         self._remember_running(columns)
         _log(metrics, {**numbers, **reward.metrics(), **losses})
         return batch

@@ -299,7 +299,7 @@ class IntrinsicRewardCallback(BaseCallback):
         # Before the reward trains its encoder, whose embeddings the automatic weight reads.
         numbers = self._add(bonus, rollout, bootstrap)
         losses = reward.update(rollout)
-        self.weighting.check_duplicates(reward, RolloutSize(steps_per_env=rollout.n_steps, steps=bonus.numel()))
+        self.weighting.check_rollout(reward, RolloutSize(steps_per_env=rollout.n_steps, steps=bonus.numel()))
         self._log({**reward.metrics(), **losses, "bonus_mean": float(bonus.mean()), **numbers}, began)
         self._in_rollout = False
 

@@ -67,7 +67,8 @@ _OWN_DEFAULTS = {
     "weight": "auto",
     "reward_params": {"embedding_size": 128, "init": "orthogonal", "merge_duplicates": True},
 }
-_AUTO = Method("ppo", "revd", "auto", _OWN_DEFAULTS)
+# Beside dense rewards it would be PPO alone.
+_AUTO = Method("ppo", "revd", "auto", {**_OWN_DEFAULTS, "yield_to_task": False})
 
 _OTHER_REWARDS = ("re3", "ride", "rnd", "icm", "ngu", "e3b", "noveld", "disagreement", "rise")
 #: The weights that these bonuses are published with; of RND's two coefficients, 1 and 2, the ratio.

@@ -66,6 +66,11 @@ class AutomaticWeight(nn.Module):
         self.task_signal, self.reward_density = TaskSignal(reward.n_envs), RewardDensity(reward.n_envs)
         self.bonus, self.task_advantages, self.bonus_advantages = (RecentMoments() for _ in range(3))
 
+    @property
+    def yields(self) -> bool:
+        """Whether the bonus leaves the policy to the task, by what was observed so far."""
+        return self.yield_to_task and self.reward_density.is_dense
+
     def observe_task(self, rewards: Array, dones: Array, valid: Array) -> dict[str, float]:
         """Look at the task's own rewards of a rollout, before `weigh`; numbers for the log.
 
@@ -107,7 +112,7 @@ class AutomaticWeight(nn.Module):
         """
         if valid is not None:
             paid = valid if paid is None else valid & paid
-        if self.yield_to_task and self.reward_density.is_dense:
+        if self.yields:
             strength = torch.zeros_like(strength)
         self.task_advantages.update(_chosen(task_advantages, valid))
         own = torch.zeros_like(task_advantages)

@@ -1,4 +1,4 @@
-"""Warnings about a bonus that is out of proportion to the task's reward."""
+"""Warnings about a bonus that is out of proportion to the task's reward, or has no effect beside it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Remedies:
     merge_duplicates: str
     eps: str
     re3: str
+    act: str
 
 
 IN_PYTHON = Remedies(
@@ -44,6 +45,7 @@ IN_PYTHON = Remedies(
     merge_duplicates="merge_duplicates=True",
     eps="eps=0.1",
     re3="the reward 're3'",
+    act="yield_to_task=False",
 )
 IN_RLLIB = replace(IN_PYTHON, normalize_observations="RLlib's MeanStdFilter or normalize_observations=True")
 ON_COMMAND_LINE = Remedies(
@@ -56,6 +58,7 @@ ON_COMMAND_LINE = Remedies(
     merge_duplicates="--reward-params merge_duplicates=true",
     eps="--reward-params eps=0.1",
     re3="--reward re3",
+    act="--no-yield-to-task",
 )
 
 
@@ -111,7 +114,7 @@ class Streak:
 
 
 class BalanceWarnings:
-    """Warns, once each, of a bonus that is negligible, of one that drowns the reward, and of duplicates.
+    """Warns, once each, of a bonus that is negligible, drowns the reward or yields to the task, and of duplicates.
 
     Args:
         remedies: How the advised settings are written.
@@ -119,7 +122,7 @@ class BalanceWarnings:
 
     def __init__(self, remedies: Remedies = IN_PYTHON) -> None:
         self.remedies = remedies
-        self._negligible, self._drowning, self._duplicates = (Streak() for _ in range(3))
+        self._negligible, self._drowning, self._duplicates, self._yielding = (Streak() for _ in range(4))
         # 20 rollouts of A2C may be a hundred steps, too few to expect the task to pay.
         self._unpaid = Streak(warn_after_rollouts=math.inf)
         self._bonus_seen = False
@@ -139,7 +142,8 @@ class BalanceWarnings:
             self._task_has_paid = True
             return
         for name, streak in self._streaks().items():
-            streak.restore(state[name])
+            if name in state:
+                streak.restore(state[name])
         self._bonus_seen, self._task_has_paid = map(bool, state["seen"])
 
     def _streaks(self) -> dict[str, Streak]:
@@ -148,6 +152,7 @@ class BalanceWarnings:
             "drowning": self._drowning,
             "duplicates": self._duplicates,
             "unpaid": self._unpaid,
+            "yielding": self._yielding,
         }
 
     def observe(self, balance: Balance, *, undecayed: Balance, size: RolloutSize) -> None:
@@ -169,6 +174,14 @@ class BalanceWarnings:
         """Add the share of states in one rollout that have an exact copy in their segment."""
         if self._duplicates.is_first_long(share > MANY_DUPLICATES and eps < LARGE_EPS, size):
             self._warn_of_duplicates(share, eps)
+
+    def observe_yielding(self, yields: bool, size: RolloutSize) -> None:
+        """Add whether the bonus of one rollout has left the policy to the task."""
+        if self._yielding.is_first_long(yields, size):
+            _warn(
+                f"the task's reward has changed at most steps for {self._yielding}, so the automatic weight leaves the "
+                f"policy to the task: the bonus has no effect. To let it act, set {self.remedies.act}."
+            )
 
     def _warn_of_negligible(self) -> None:
         use = self.remedies

@@ -105,8 +105,13 @@ class Weighting:
         if self.automatic is not None:
             self.automatic.end_episodes()
 
-    def check_duplicates(self, reward: IntrinsicReward, size: RolloutSize) -> None:
-        """Warn if many states have been exact duplicates for long, after the reward has computed a bonus."""
+    def check_rollout(self, reward: IntrinsicReward, size: RolloutSize) -> None:
+        """Warn if many states have been exact duplicates for long, or if the bonus has yielded to the task for long.
+
+        After the reward has computed a bonus.
+        """
+        if self.automatic is not None and self.extrinsic_weight > 0 and self.schedule.weight > 0:
+            self.warnings.observe_yielding(self.automatic.yields, size)
         eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")
         merged = getattr(reward.config, "merge_duplicates", False)
         if self.schedule.weight > 0 and eps is not None and duplicates is not None and not merged:

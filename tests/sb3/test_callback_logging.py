@@ -172,7 +172,13 @@ WAVE = np.array([[1.0, -1.0]] * 4)
 @pytest.mark.parametrize("scale", [0.0, 1e-6, 1e6])
 def test_an_automatic_weight_needs_no_warning(scale: float) -> None:
     """Whatever the size of the bonus: it follows from the data what becomes of it."""
-    assert warnings_of(scale * WAVE, lambda number: number % 2, 45, weight="auto") == []
+    assert warnings_of(scale * WAVE, lambda number: number % 4 == 0, 45, weight="auto") == []
+
+
+def test_a_bonus_that_yields_to_a_dense_reward_is_warned_about_once() -> None:
+    (message,) = warnings_of(WAVE, lambda number: number % 2, 45, weight="auto")
+    assert "the bonus has no effect. To let it act, set yield_to_task=False." in message
+    assert warnings_of(WAVE, lambda number: number % 2, 45, weight="auto", yield_to_task=False) == []
 
 
 def test_a_negligible_bonus_is_warned_about_once() -> None:

@@ -30,7 +30,7 @@ def caught(
         for _ in range(20):
             weights = weighting.schedule.next_weights(np.full(4, 2))
             weighting.check_balance(bonus * task, weights, task, task=task, size=SIZE)
-            weighting.check_duplicates(reward, SIZE)
+            weighting.check_rollout(reward, SIZE)
     return [str(entry.message) for entry in found]
 
 
@@ -78,6 +78,37 @@ def test_an_episode_that_was_cut_by_a_reset_is_not_a_short_one() -> None:
     assert told["task_speaks"] == 0
 
 
+@pytest.mark.parametrize(
+    ("settings", "dense", "warned"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"yield_to_task": False}, True, False),
+        ({"strength": 0.0}, True, False),
+        ({"extrinsic_weight": 0.0}, True, False),
+    ],
+)
+def test_a_bonus_that_has_yielded_for_long_is_said_once(settings: dict[str, Any], dense: bool, warned: bool) -> None:
+    weighting = Weighting(
+        **{"weight": "auto", "decay": 0.0, "decay_per": "rollout", "extrinsic_weight": 1.0, **settings}
+    )
+    reward, size = make_reward("noise", BOX, DISCRETE, n_envs=2), RolloutSize(steps_per_env=6, steps=12)
+    weighting.attach(reward)
+    assert weighting.automatic is not None
+    rewards = np.arange(12.0).reshape(6, 2) * dense
+    found = []
+    for _ in range(30):
+        weighting.automatic.observe_task(rewards, np.zeros((6, 2), bool), np.ones((6, 2), bool))
+        with warnings.catch_warnings(record=True) as caught_now:
+            warnings.simplefilter("always")
+            weighting.check_rollout(reward, size)
+        found.append([str(entry.message) for entry in caught_now])
+    assert [bool(each) for each in found] == [warned and index == 19 for index in range(30)]
+    if warned:
+        assert "240 steps (20 rollouts)" in found[19][0]
+        assert "To let it act, set yield_to_task=False." in found[19][0]
+
+
 def test_the_package_knows_no_framework() -> None:
     imported = {
         line.split()[1].partition(".")[0]
@@ -94,6 +125,6 @@ def test_advice_about_duplicates_names_the_strength_where_the_weight_is_automati
     reward = make_reward("revd", BOX, DISCRETE, n_envs=2, merge_duplicates=False)
     reward.record(duplicates=0.9)
     for _ in range(19):
-        weighting.check_duplicates(reward, RolloutSize(steps_per_env=6, steps=12))
+        weighting.check_rollout(reward, RolloutSize(steps_per_env=6, steps=12))
     with pytest.warns(UserWarning, match=advised):
-        weighting.check_duplicates(reward, RolloutSize(steps_per_env=6, steps=12))
+        weighting.check_rollout(reward, RolloutSize(steps_per_env=6, steps=12))
