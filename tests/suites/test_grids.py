@@ -129,9 +129,13 @@ def test_tasks_and_methods_that_run_only_if_they_are_named():
 def test_the_automatic_weight_has_revds_own_defaults(suite):
     """The paper's presets set parameters, of which none may stay."""
     runs = suite_runs(suite, tasks=["bullet/hopper"], methods=list(method_names(find_suite(suite))), seeds=[1])
-    (automatic,) = [config for config in runs if (config.reward, config.weight) == ("revd", "auto")]
-    assert REVDConfig(**automatic.reward_params) == REVDConfig()
-    assert automatic.decay == TrainConfig(task="bullet/hopper").decay
+    automatic = [config for config in runs if (config.reward, config.weight) == ("revd", "auto")]
+    assert automatic
+    for config in automatic:
+        assert REVDConfig(**config.reward_params) == REVDConfig()
+        assert config.decay == TrainConfig(task="bullet/hopper").decay
+    # Beside PPO alone, one in which the bonus yields to these dense rewards tells nothing new.
+    assert {config.yield_to_task for config in automatic} == ({True, False} if suite == "balance-bullet" else {False})
 
 
 def test_one_setting_of_ppo_for_each_family():
