@@ -40,3 +40,14 @@ def former_member_defaults(name: str) -> Mapping[str, Any]:
     """What a mixture's member did where its state is older than a parameter; its name may be `ride_2`, the second."""
     reward = re.sub(r"_\d+$", "", name)
     return {**ADDED_PARAMETERS.get(reward, {}), **FORMER_DEFAULTS.get(reward, {})}
+
+
+def with_former_yielding(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of a run; in one from before a bonus could yield to the task, it did not.
+
+    A resumed run keeps that, and says so in its `resolved` values.
+    """
+    resolved = settings.get("resolved")
+    kept = isinstance(resolved, Mapping) and resolved.get("yield_to_task") is False
+    automatic = settings.get("weight") == "auto" and settings.get("reward") != "none"
+    return {**settings, "yield_to_task": False} if automatic and (kept or "yield_to_task" not in settings) else settings

@@ -56,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "runs": REWARDS | {"coverage", "envs", "sb3", "training"},
     "suites": {"names", "storage", "episodes", "envs", "training", "runs"},
     "tuning": {"names", "storage", "episodes", "training", "runs", "suites"},
-    "analysis": {"arrays", "names", "storage", "episodes", "coverage"},
+    "analysis": {"arrays", "former_defaults", "names", "storage", "episodes", "coverage"},
     "cli": REWARDS | {"worked_example", "envs", "training", "runs", "suites", "tuning", "analysis"},
     "__main__": {"cli"},
     "__init__": {"functional", "rewards", "rollout"},

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from revd.envs.tasks import Engine
+from revd.former_defaults import with_former_yielding
 from revd.names import unknown_name
 from revd.runs.parameters import Parameters
 
@@ -175,6 +176,7 @@ class TrainConfig:
         paths = {name: Path(values[name]) for name in _PATHS if isinstance(values.get(name), str)}
         # Old runs may have these fields set. They had no effect then, and are refused now.
         unused = [*(BONUS_FIELDS if values.get("reward") == NO_REWARD else ())]
+        values = with_former_yielding(values)
         unused += ["batch_norm"] if values.get("network", "sb3") == "sb3" else []
         return TrainConfig(**{**values, **paths, **{name: _DEFAULTS[name] for name in unused}})
 

@@ -110,7 +110,7 @@ class IntrinsicRewardCallback(BaseCallback):
 
     @property
     def weight(self) -> Weight:
-        """lambda_0, or "auto". A number and the next four may be changed between rollouts."""
+        """lambda_0, or "auto". A number and the next five may be changed between rollouts."""
         return "auto" if self.weighting.is_automatic else self.weighting.schedule.weight
 
     @weight.setter
@@ -131,6 +131,15 @@ class IntrinsicRewardCallback(BaseCallback):
             raise ValueError(f"weight is {self.weight}: strength belongs to weight='auto'")
         require_number("strength", value)
         self.weighting.schedule.weight = value
+
+    @property
+    def yield_to_task(self) -> bool:
+        """With weight="auto", whether the bonus leaves the policy to a task whose reward is dense."""
+        return self.weighting.yield_to_task
+
+    @yield_to_task.setter
+    def yield_to_task(self, value: bool) -> None:
+        self.weighting.yield_to_task = value
 
     @property
     def decay(self) -> float:

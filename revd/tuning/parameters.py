@@ -56,6 +56,9 @@ class Parameter:
         if self.field != self.key:
             changed = getattr(config, self.field).with_value(self.key, value)
         changes: dict[str, Any] = {self.field: changed}
+        if self.field == "weight" and value != "auto":
+            # A bonus with a number as weight always acts.
+            changes["yield_to_task"] = True
         return replace(config, **changes)
 
     @property

@@ -75,16 +75,18 @@ class AutomaticWeight(nn.Module):
         """Look at the task's own rewards of a rollout, before `weigh`; numbers for the log.
 
         Args:
-            rewards: Before any normalisation, (n_steps, n_envs).
+            rewards: Before any normalisation, which would make a constant reward differ from step to step.
+                (n_steps, n_envs).
             dones: Ends of episodes, (n_steps, n_envs).
             valid: Steps that count, (n_steps, n_envs).
         """
         speaks = self.task_signal.observe(rewards, dones, valid)
-        return {"task_speaks": speaks, "reward_density": self.reward_density.observe(rewards, valid)}
+        return {"task_speaks": speaks, "reward_density": self.reward_density.observe(rewards, dones, valid)}
 
     def end_episodes(self) -> None:
         """End the task's running episodes, because all environments were reset from outside."""
         self.task_signal.end_episodes()
+        self.reward_density.end_episodes()
 
     @torch.no_grad()
     def weigh(

@@ -58,7 +58,7 @@ ON_COMMAND_LINE = Remedies(
     merge_duplicates="--reward-params merge_duplicates=true",
     eps="--reward-params eps=0.1",
     re3="--reward re3",
-    act="--no-yield-to-task",
+    act="--no-yield-to-task in a new run",
 )
 
 

@@ -11,7 +11,7 @@ from revd.moments import MEMORY
 
 
 class RewardDensity(nn.Module):
-    """The share of steps whose reward differs from that of the step before, over recent rollouts.
+    """The share of steps whose reward differs from that of the step before in their episode, over recent rollouts.
 
     Running speed is rewarded densely: near 1. A goal is not, nor is a constant reward or cost of every step.
 
@@ -34,21 +34,27 @@ class RewardDensity(nn.Module):
         """Whether most steps have another reward than the one before. False until two steps were seen."""
         return bool(2 * self.changing > self.total)
 
-    def observe(self, rewards: Array, valid: Array) -> float:
+    def observe(self, rewards: Array, dones: Array, valid: Array) -> float:
         """Add a rollout and return the share, which counts recent rollouts more; 0 until two steps were seen.
 
         Args:
             rewards: The task's own, before any normalisation, (n_steps, n_envs).
+            dones: Ends of episodes, (n_steps, n_envs).
             valid: Steps that count, (n_steps, n_envs); the first ones of each column.
         """
         valid, rewards = valid.astype(bool), rewards.astype(np.float64)
         last = self.last_rewards.cpu().numpy()
-        before = np.concatenate([last[None], rewards[:-1]])
+        followed = np.where(dones, np.nan, rewards)
+        before = np.concatenate([last[None], followed[:-1]])
         pairs = valid & ~np.isnan(before)
         if pairs.any():
             for buffer, value in ((self.changing, (rewards != before)[pairs].mean()), (self.total, 1.0)):
                 buffer.mul_(MEMORY).add_(value)
         lengths = valid.sum(axis=0)
-        newest = np.take_along_axis(rewards, np.maximum(lengths - 1, 0)[None], axis=0)[0]
+        newest = np.take_along_axis(followed, np.maximum(lengths - 1, 0)[None], axis=0)[0]
         self.last_rewards.copy_(torch.from_numpy(np.where(lengths > 0, newest, last)))
         return float(self.changing / self.total.clamp(min=1))
+
+    def end_episodes(self) -> None:
+        """End the running episodes, because all environments were reset from outside."""
+        self.last_rewards.fill_(torch.nan)

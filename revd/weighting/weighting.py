@@ -65,15 +65,24 @@ class Weighting:
         self.schedule = WeightSchedule(
             weight=strength if isinstance(weight, str) else weight, decay=decay, decay_per=decay_per
         )
-        if not isinstance(yield_to_task, bool):
-            raise ValueError(f"yield_to_task must be True or False, got {yield_to_task!r}")
-        if not (self.is_automatic or yield_to_task):
-            raise ValueError(f"yield_to_task belongs to weight='auto', but weight is {weight}: leave one out")
-        self.yield_to_task = yield_to_task
+        _check_yielding(yield_to_task, is_automatic=self.is_automatic)
+        self._yield_to_task = yield_to_task
         self.automatic: AutomaticWeight | None = None
         require_number("extrinsic_weight", extrinsic_weight)
         self.extrinsic_weight = extrinsic_weight
         self.advise_with(remedies)
+
+    @property
+    def yield_to_task(self) -> bool:
+        """With an automatic weight, whether the bonus leaves the policy to a task whose reward is dense."""
+        return self._yield_to_task
+
+    @yield_to_task.setter
+    def yield_to_task(self, value: bool) -> None:
+        _check_yielding(value, is_automatic=self.is_automatic)
+        self._yield_to_task = value
+        if self.automatic is not None:
+            self.automatic.yield_to_task = value
 
     def advise_with(self, remedies: Remedies) -> None:
         """Begin the warnings anew; they write the settings that they advise in this way."""
@@ -84,7 +93,7 @@ class Weighting:
     def attach(self, reward: IntrinsicReward, *, anew: bool = False) -> None:
         """Make the automatic weight for a reward, unless there is one, or `anew`; nothing for a fixed weight."""
         if self.is_automatic and (anew or self.automatic is None):
-            self.automatic = AutomaticWeight(reward, yield_to_task=self.yield_to_task).to(reward.device)
+            self.automatic = AutomaticWeight(reward, yield_to_task=self._yield_to_task).to(reward.device)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What `restore` needs: the tensors of an automatic weight, and counts in JSON's types."""
@@ -110,11 +119,12 @@ class Weighting:
 
         After the reward has computed a bonus.
         """
-        if self.automatic is not None and self.extrinsic_weight > 0 and self.schedule.weight > 0:
-            self.warnings.observe_yielding(self.automatic.yields, size)
+        yields = self.automatic is not None and self.automatic.yields and self.extrinsic_weight > 0
+        if self.schedule.weight > 0:
+            self.warnings.observe_yielding(yields, size)
         eps, duplicates = getattr(reward.config, "eps", None), reward.metrics().get("duplicates")
         merged = getattr(reward.config, "merge_duplicates", False)
-        if self.schedule.weight > 0 and eps is not None and duplicates is not None and not merged:
+        if self.schedule.weight > 0 and not yields and eps is not None and duplicates is not None and not merged:
             self.warnings.observe_duplicates(duplicates, eps=eps, size=size)
 
     def check_balance(
@@ -142,6 +152,13 @@ class Weighting:
             undecayed = Balance.compare(np.float64(weight) * bonus, weighted_extrinsic, task=task)
             self.warnings.observe(balance, undecayed=undecayed, size=size)
         return balance
+
+
+def _check_yielding(value: object, *, is_automatic: bool) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"yield_to_task must be True or False, got {value!r}")
+    if not (is_automatic or value):
+        raise ValueError("yield_to_task belongs to weight='auto', but weight is a number: leave one out")
 
 
 def _with_density(tensors: Mapping[str, Tensor], automatic: AutomaticWeight) -> Mapping[str, Tensor]:

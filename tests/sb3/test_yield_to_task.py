@@ -67,6 +67,16 @@ def test_it_acts_from_the_first_rollout_unless_the_tasks_own_reward_is_dense(
         assert (callback.latest["bonus_share"] > 0) == acts
 
 
+def test_it_may_be_changed_between_two_trainings() -> None:
+    callback = IntrinsicRewardCallback("re3", k=2)
+    learnt(callback)
+    callback.yield_to_task = False
+    learnt(callback, rollouts=1)
+    assert callback.latest["strength"] > 0
+    with pytest.raises(ValueError, match="yield_to_task must be True or False, got 'no'"):
+        callback.yield_to_task = "no"  # type: ignore[assignment]
+
+
 def test_without_the_tasks_reward_there_is_nothing_to_yield_to() -> None:
     one, other = (
         learnt(IntrinsicRewardCallback("re3", k=2, extrinsic_weight=0.0, yield_to_task=value))
@@ -104,7 +114,7 @@ def test_a_file_from_before_the_rewards_density_was_watched_fits() -> None:
     ("arguments", "message"),
     [
         ({"yield_to_task": 1}, "yield_to_task must be True or False, got 1"),
-        ({"weight": 0.1, "yield_to_task": False}, "yield_to_task belongs to weight='auto', but weight is 0.1"),
+        ({"weight": 0.1, "yield_to_task": False}, "yield_to_task belongs to weight='auto', but weight is a number"),
         ({"yields_to_task": False}, "yield_to_task"),
     ],
 )

@@ -19,6 +19,7 @@ import numpy as np
 from revd.analysis.reading.runs import BONUS_COLUMNS, RecordedRun
 from revd.analysis.reading.values import require_finite, require_natural, require_probability, require_text
 from revd.episodes import Episodes
+from revd.former_defaults import with_former_yielding
 from revd.storage.plain_file import read_plain
 
 #: What the name of an archive ends with.
@@ -148,7 +149,7 @@ def _run(path: Path, header: Mapping[str, Any], bins: Sequence[Bin]) -> Recorded
         ),
         sparse=_take(header, "sparse", require_probability),
         error=_take(header, "error", _optional_text),
-        settings=_take(header, "settings", _require_object),
+        settings=with_former_yielding(_take(header, "settings", _require_object)),
         origin=_take(header, "origin", _require_object),
         seconds=dict(_numbers(header, "seconds")),
         bonus=dict.fromkeys(BONUS_COLUMNS, np.nan) | dict(_numbers(header, "bonus")),

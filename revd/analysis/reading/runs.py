@@ -15,6 +15,7 @@ from revd.analysis.reading.damage import find_damage
 from revd.analysis.reading.values import require_finite, require_natural, require_probability, require_text
 from revd.arrays import Array
 from revd.episodes import NO_EPISODES, EpisodeFile, Episodes, read_episodes
+from revd.former_defaults import with_former_yielding
 from revd.storage.csv_file import read_csv
 from revd.storage.plain_file import read_plain_text
 from revd.storage.run_files import CONFIG, EPISODES, PROGRESS, RUN, STATUS
@@ -112,7 +113,7 @@ def load_run(directory: Path) -> RecordedRun:
             episodes=file.episodes,
             sparse=require_probability("sparse", config.get("sparse")),
             error=None if status.get("error") is None else str(status["error"]),
-            settings={name: value for name, value in config.items() if name != "resolved"},
+            settings={name: value for name, value in with_former_yielding(config).items() if name != "resolved"},
             origin=origin,
             seconds=_read_seconds(status),
             bonus=_bonus_means(progress),

@@ -67,9 +67,11 @@ def test_whether_the_bonus_yields_is_said_only_if_it_does_not(tmp_path):
         {**other, "seed": 2, "yield_to_task": True},
         {**other, "seed": 3, "yield_to_task": False},
     )
+    runs += make_runs(tmp_path / "older", {**other, "seed": 7})
     runs += make_runs(tmp_path / "newer", {"method": "PPO+REVD", "weight": 0.1, "seed": 4, "yield_to_task": True})
     named = {run.seed: run.variant for run in name_variants(runs)}
-    assert named == {1: "weight=0.1", 2: "weight=auto", 3: "weight=auto, yield_to_task=false", 4: "weight=0.1"}
+    acting = "weight=auto, yield_to_task=false"
+    assert named == {1: "weight=0.1", 2: "weight=auto", 3: acting, 4: "weight=0.1", 7: acting}
     for seed, strength in ((5, 0.3), (6, 0.5)):
         settings = {**other, "seed": seed, "yield_to_task": False, "strength": strength}
         runs += make_runs(tmp_path / str(seed), settings)
