@@ -20,12 +20,15 @@ class RewardDensity(nn.Module):
     """
 
     last_rewards: Tensor
+    running: Tensor
     changing: Tensor
     total: Tensor
 
     def __init__(self, n_envs: int) -> None:
         super().__init__()
-        self.register_buffer("last_rewards", torch.full((n_envs,), torch.nan, dtype=torch.float64))
+        self.register_buffer("last_rewards", torch.zeros(n_envs, dtype=torch.float64))
+        # Whether the last step did not end its episode.
+        self.register_buffer("running", torch.zeros(n_envs, dtype=torch.bool))
         for name in ("changing", "total"):
             self.register_buffer(name, torch.zeros((), dtype=torch.float64))
 
@@ -42,19 +45,19 @@ class RewardDensity(nn.Module):
             dones: Ends of episodes, (n_steps, n_envs).
             valid: Steps that count, (n_steps, n_envs); the first ones of each column.
         """
-        valid, rewards = valid.astype(bool), rewards.astype(np.float64)
-        last = self.last_rewards.cpu().numpy()
-        followed = np.where(dones, np.nan, rewards)
-        before = np.concatenate([last[None], followed[:-1]])
-        pairs = valid & ~np.isnan(before)
+        valid = valid.astype(bool)
+        # Row t holds the step before that of row t; the last row is that of the next rollout's first step.
+        before = np.concatenate([self.last_rewards.cpu().numpy()[None], rewards.astype(np.float64)])
+        running = np.concatenate([self.running.cpu().numpy()[None], ~dones.astype(bool)])
+        pairs = valid & running[:-1]
         if pairs.any():
-            for buffer, value in ((self.changing, (rewards != before)[pairs].mean()), (self.total, 1.0)):
+            for buffer, value in ((self.changing, (before[1:] != before[:-1])[pairs].mean()), (self.total, 1.0)):
                 buffer.mul_(MEMORY).add_(value)
-        lengths = valid.sum(axis=0)
-        newest = np.take_along_axis(followed, np.maximum(lengths - 1, 0)[None], axis=0)[0]
-        self.last_rewards.copy_(torch.from_numpy(np.where(lengths > 0, newest, last)))
+        newest = valid.sum(axis=0), np.arange(valid.shape[1])
+        self.last_rewards.copy_(torch.from_numpy(before[newest]))
+        self.running.copy_(torch.from_numpy(running[newest]))
         return float(self.changing / self.total.clamp(min=1))
 
     def end_episodes(self) -> None:
         """End the running episodes, because all environments were reset from outside."""
-        self.last_rewards.fill_(torch.nan)
+        self.running.fill_(False)

@@ -33,6 +33,7 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
     "batch_norm": st.sampled_from(["train", "eval", "off"]),
     "weight": st.floats(0, 1e9) | st.just("auto"),
     "strength": st.just(0.1) | st.floats(0, 1e9),
+    "yield_to_task": st.booleans(),
     "decay": st.floats(0, 1),
     "decay_per": st.sampled_from(["rollout", "step"]),
     "extrinsic_weight": st.floats(0, 1e9),

@@ -41,6 +41,7 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
     "forward_weight": st.floats(0, 1),
     "n_models": st.integers(2, 4),
     "model_share": st.floats(1e-15, 1),
+    "features": st.sampled_from(["random", "inverse", "dynamics"]),
     "init": st.sampled_from(["orthogonal", "torch"]),
     "merge_duplicates": st.booleans(),
     "mode": st.sampled_from(["auto", "hash"]),
